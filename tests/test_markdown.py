@@ -103,6 +103,36 @@ def test_what_is_in_an_admonition_is_as_outside_of_it(block, head, end, around, 
     assert translate(text, lambda sentence: sentence) == text
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "{% highlight x %}\n\none\n\n{% endhighlight %}", "{{< highlight go >}}\none\n{{< /highlight >}}",
+        "{%- comment -%}\none\n{%- endcomment -%}", "import A from 'b'", 'export * from "b";',
+        "*[HTML]: One two", "[[One two|three]]",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["\n", "\n\n"])
+def test_a_block_of_an_extension_stays(kept, end):
+    text = f"Before.{end}{kept}{end}after"
+    written = translate(text, str.upper)
+    assert written.replace(" ", end) == text.replace("Before", "BEFORE").replace("after", "AFTER").replace(
+        " ", end
+    )
+
+
+@pytest.mark.parametrize("around", ["", "> ", "- "])
+@pytest.mark.parametrize("alert", ["[!NOTE]", "[!x-y]-", "[!TIP]+"])
+@given(st.sampled_from(["", " One *two*"]), st.lists(st.sampled_from(["three", "four."]), max_size=2))
+def test_the_title_of_an_alert_has_its_line(around, alert, title, lines):
+    rest = "> " if around == "> " else " " * len(around)
+    text = "\n".join([f"{around}{alert}{title}", *(rest + line for line in lines)])
+    lines = [" ".join(lines)] * bool(lines)
+    expected = "\n".join([f"{around}{alert}{title.upper()}", *(rest + line.upper() for line in lines)])
+    assert translate(
+        text, lambda sentence: re.sub(r"[a-z]+(?![^<]*>)", lambda word: word[0].upper(), sentence)
+    ) == (expected)
+
+
 @pytest.mark.parametrize("mark", [":", ":  ", "~\t"])
 def test_a_definition_keeps_its_line(mark):
     text = f"Term\n{mark} one\n  two\n{mark} three\n"

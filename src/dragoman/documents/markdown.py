@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from dragoman.documents.document import Block, Document, Segment, compose
 from dragoman.documents.file import DocumentFile, Reading, decode_text
 from dragoman.documents.front_matter import front_matter, front_matter_end
-from dragoman.documents.markdown_admonitions import HEAD
+from dragoman.documents.markdown_extensions import HEAD
 from dragoman.documents.markdown_inline import PARSER, keep_html, pieces_of, read_inline
 from dragoman.documents.markdown_text import CELL, HTML_BLOCK, PARAGRAPH, TITLE, MarkdownSegment
 from dragoman.documents.markup import html
@@ -25,8 +25,15 @@ LINE_END = re.compile(r"\r\n?|\n")
 LIST_START = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t>]++)*+(?:\[[ xX]\][ \t]+)?\Z")
 """What stands before a text at the start of its block."""
 NOTE = re.compile(r"\[\^[^\]\s]+\]:[ \t]*")
-KEPT_LINE = re.compile(r":{3}|/{3}|\[[^\]\n]+\]:[ \t]")
-"""A line in a paragraph that is the fence of a block, or a definition behind a footnote, in extensions."""
+KEPT_LINE = re.compile(
+    r":{3}|/{3}|\*?\[[^\]\n]+\]:[ \t]"
+    r"""|(?:import|export)[ \t][^\n]*\bfrom[ \t]+(?:"[^"\n]*"|'[^'\n]*');?[ \t]*$""",
+    re.MULTILINE,
+)
+"""A line in a paragraph that is the fence of a block, a definition behind a footnote, an abbreviation, or an
+import of MDX, in extensions."""
+ALERT = re.compile(r"\[![\w-]+\][+-]?[ \t]*")
+"""What stands before the title of an alert, which has its own line."""
 DEFINITION = re.compile(r"[:~][ \t]+(?=\S)")
 """What begins the definition of the term in the line before it."""
 SHORT_ENDS = frozenset(("]", "][]"))
@@ -100,6 +107,10 @@ class Source:
             return
         cuts: list[tuple[int, int]] = []
         start = offset = 0
+        if alert := ALERT.match(content):
+            line_end = (content + "\n").index("\n", alert.end())
+            cuts.append((alert.end(), line_end))
+            start = line_end
         for line in content.split("\n"):
             definition = DEFINITION.match(content, offset) if offset else None
             if mark := definition or NOTE.match(content, offset):

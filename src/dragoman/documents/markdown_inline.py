@@ -14,13 +14,14 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from dragoman.documents.document import Piece
-from dragoman.documents.markdown_admonitions import admonition
+from dragoman.documents.markdown_extensions import admonition, template_code
 from dragoman.documents.markup import KEPT_ELEMENTS, NAME, STANDS_FOR, VOID
 from dragoman.translation.sentence_ends import CONTROL
 
 KEPT = re.compile(
     r"\$\$[^$]+\$\$|\$(?![\s$])(?:[^$\\\n]|\\.)*?(?<![\s\\])\$(?!\d)"  # formulas
     r"|\{%[^{}]*%\}|\{\{[^{}]*\}\}|\{[:#.][^{}\n]*\}"  # templates and attributes
+    r"|\[\[[^\[\]\n]+\]\]"  # links of a wiki
     r"|\[\^[^\]\s]+\]|\[![A-Za-z]+\]|\[[ xX]\](?=[ \t])|:[a-z][a-z0-9_+-]*:"  # notes, alerts, tasks, emoji
 )
 """What is kept in a text, and is no Markdown of the standard."""
@@ -84,6 +85,7 @@ def make_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     parser.core.ruler.enableOnly(["normalize", "block"])
     parser.block.ruler.before("code", "admonition", admonition)
+    parser.block.ruler.before("code", "template_code", template_code, {"alt": ["paragraph"]})
     parser.inline.ruler.before("link", "kept", keep)
     rules = parser.inline.ruler
     for name, rule in zip(rules.get_active_rules(), rules.getRules(""), strict=True):

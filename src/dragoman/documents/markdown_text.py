@@ -12,7 +12,8 @@ from dragoman.translation.sentence_ends import CONTROL
 
 SPACES = re.compile(rf"[ \t{CONTROL}]+")
 SPECIAL = re.compile(
-    r"[\\`*\[\]~$]|<(?=[A-Za-z/!?]|\Z)|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|(?:(?<= )|\A)#+\s*\Z"
+    r"[\\`*\[\]$]|~(?=~)|(?<=~)~|<(?=[A-Za-z/!?]|\Z)|&(?=#?\w+;)"
+    r"|(?<![^\W_])_|_(?![^\W_])|(?:(?<= )|\A)#+\s*\Z"
 )
 """What may be Markdown anywhere in a text."""
 LINE_START = re.compile(r"\s*(?:[-+#>=|:]|\d{1,9}(?=[.)](?:\s|\Z)))")
