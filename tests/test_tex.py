@@ -251,6 +251,13 @@ def test_the_last_argument_of_a_command_of_fonts_is_text(name, star):
     assert translate(text.replace(" {no}", ""), words_changed("x")) == f"x {command}{{x}} x."
 
 
+@pytest.mark.parametrize("name", ["multicolumn", "multirow"])
+def test_the_third_argument_of_a_cell_over_several_is_text(name):
+    text = f"\\begin{{tabular}}{{ll}}\n\\{name}{{2}}{{c}}{{One}} & two \\\\\n\\end{{tabular}}"
+    assert sentences_of(text) == ["One", "two"]
+    assert translate(text, words_changed("x")) == text.replace("One", "x").replace("two", "x")
+
+
 @pytest.mark.parametrize("name", HEADINGS)
 def test_a_heading_is_a_text_of_its_own(name):
     text = f"one \\{name}*[no]{{two \\emph{{three}}}} four"

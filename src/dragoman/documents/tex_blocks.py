@@ -19,6 +19,7 @@ INLINE = {
         1,
     ),
     **dict.fromkeys(("href", "textcolor", "colorbox", "hyperref", "foreignlanguage"), 2),
+    **dict.fromkeys(("multicolumn", "multirow"), 3),
 }  # fmt: skip
 """Commands whose last argument is text in a sentence, and the number of their arguments."""
 BLOCKS = frozenset(

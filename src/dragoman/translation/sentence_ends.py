@@ -33,7 +33,7 @@ BEFORE_NUMBERS = re.compile(
     r"|табл)\.\Z",
     re.IGNORECASE,
 )
-"""Abbreviations before a number, in any language: sentencex does not know all of them."""
+"""Abbreviations before a number or a reference, in any language: sentencex does not know all of them."""
 
 
 def sentence_ends(text: str, language: str) -> list[int]:
@@ -56,7 +56,7 @@ def sentence_ends(text: str, language: str) -> list[int]:
             lengths = lengths[:-1] or [window.rfind(" ") + 1 or end_of_letter(spaced, start + WINDOW) - start]
         for length in lengths:
             start += length
-            if start < len(text) and is_end(spaced, start, language):
+            if start < len(text) and is_end(spaced, start, language, is_tied=text[start - 1] == "\xa0"):
                 ends.append(start)
     return ends
 
@@ -70,8 +70,11 @@ def end_of_letter(text: str, place: int) -> int:
     return place
 
 
-def is_end(text: str, place: int, language: str) -> bool:
-    """Whether a sentence that ends before `place` according to sentencex does end there."""
+def is_end(text: str, place: int, language: str, *, is_tied: bool = False) -> bool:
+    """Whether a sentence that ends before `place` according to sentencex does end there.
+
+    `is_tied`: a space that breaks no line stands before it.
+    """
     if text[place - 1] == "." and (text[place].isascii() or text[place].isupper()):
         return False  # no space follows: ASP.NET, CACHEDIR.TAG
     before = text[max(0, place - CONTEXT) : place].rstrip()
@@ -79,7 +82,7 @@ def is_end(text: str, place: int, language: str) -> bool:
         return False
     words = before.split()
     word = words[-1].lstrip("([«“\"'") if words else ""
-    if text[place].isdigit() and BEFORE_NUMBERS.match(word):
+    if (text[place].isdigit() or text[place] == "(" or is_tied) and BEFORE_NUMBERS.match(word):
         return False
     is_ordinal = language in ORDINAL_STOP and re.fullmatch(r"\d{1,2}\.", word) is not None
     return not is_ordinal and word not in ABBREVIATIONS.get(language, ())
