@@ -40,12 +40,21 @@ def translate(text):
         ("A <b>bold</b> word<br>and a line", "A <b>BOLD</b> WORD<br>AND A LINE"),
         ("{n, plural, one {broken}", "{n, plural, one {broken}"),
         ("https://x.org/a", "https://x.org/a"), ("icon_name", "icon_name"), ("#ff00aa", "#ff00aa"),
+        ("The :name is @:a.b or @.upper:(c_d).", "THE :name IS @:a.b OR @.upper:(c_d)."),
+        ("no car | one car | {n} cars", "NO CAR | ONE CAR | {n} CARS"),
+        ("at 10:am :) a::b", "AT 10:AM :) A::B"),
         ("yyyy-MM-dd", "yyyy-MM-dd"), ("img/a.png", "img/a.png"), ("12", "12"),
         ("", ""), ("Yes/No", "YES/NO"),
     ],
 )  # fmt: skip
 def test_a_value(value, translation):
     assert json.loads(translate(json.dumps({"Key": value}))) == {"Key": translation}
+
+
+def test_plural_forms_between_bars_are_texts_of_their_own():
+    for value, sentences in (("one car | two cars", ["one car", "two cars"]), ("a|b", ["a|b"])):
+        found = json_strings.read(json.dumps([value]).encode(), READING).segments
+        assert [segment.sentence for segment in found] == sentences
 
 
 def test_the_form_of_the_file_is_kept():

@@ -48,8 +48,8 @@ def kept(*texts):
     return [(text, text) for text in texts]
 
 
-PLACES = kept("{name}", "%s", "%1$d", "%name%", "{{ name }}", "https://x.org/a", "<!-- no -->", "<var>no</var>",
-              "<code>no</code>", "<kbd>no</kbd>", "<samp>no</samp>", "<script>no</script>",
+PLACES = kept("{name}", "%s", "%1$d", "%name%", "{{ name }}", "https://x.org/a", "<!-- no -->",
+              "<var>no</var>", "<code>no</code>", "<kbd>no</kbd>", "<samp>no</samp>", "<script>no</script>",
               "<style>no</style>")  # fmt: skip
 TAGS = [("<b>bold</b>", "<b>BOLD</b>"), ("a<br>line", "A<br>LINE"), ("a <p>line</p> b", "A <p>LINE</p> B")]
 
@@ -83,7 +83,8 @@ def test_a_value_that_is_a_text_is_translated(value):
 
 JSON_PIECES = [
     "word", "é", "😀", *PLACES, *TAGS, ("<1>bold</1>", "<1>BOLD</1>"), ("a<2/>b", "A<2/>B"),
-    *kept("$t(no.key, {x})", "$name_1@x$", "$1", "\\", '"', "\n", "\t"),
+    *kept("$t(no.key, {x})", "$name_1@x$", "$1", "\\", '"', "\n", "\t", "@:no.key",
+          "@.lower:no", ":name", "|"),
 ]  # fmt: skip
 JSON_TEXT = texts_of(JSON_PIECES)
 JSON_VALUE = st.recursive(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dragoman.documents.document import Block, Document, Syntax
 from dragoman.documents.file import Reading, decode_text
 from dragoman.documents.icu import COMPLEX, SIMPLE, blocks_of_message, escape_branch, escape_message
-from dragoman.documents.strings import is_code, part_pattern, read_value, segments_of_blocks
+from dragoman.documents.strings import Value, is_code, part_pattern, read_value, segments_of_blocks
 from dragoman.system.errors import DragomanError
 
 TOKEN = re.compile(
@@ -19,8 +19,12 @@ TOKEN = re.compile(
     r"|(?P<other>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null)|\Z)"
 )
 ESCAPE = re.compile(r"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\.")
-PARTS = part_pattern(r"\$t\([^()]*\)|\$[A-Za-z0-9_@]+\$|\$\d")
-"""Also the places of i18next, $t(key), and of Chrome, $NAME$ and $1."""
+PARTS = part_pattern(
+    r"\$t\([^()]*\)|\$[A-Za-z0-9_@]+\$|\$\d|@(?:\.\w+)?:(?:\w[\w.-]*\w|\([\w.-]+\))|(?<![\w:@]):[a-z]\w+(?![\w:])"
+)
+"""Also the places of i18next, $t(key), of Chrome, $NAME$ and $1, of Vue, @:key, and of Laravel, :name."""
+BAR = re.compile(r" \| ")
+"""What stands between the plural forms of Vue."""
 CHROME = frozenset(("message", "description", "placeholders"))
 
 
@@ -69,11 +73,21 @@ def read(content: bytes, reading: Reading) -> Document:
                 blocks += ((block, branch) for block in branches)
             elif not COMPLEX.search(value.text):
                 has_places = SIMPLE.search(value.text) is not None and "{{" not in value.text
-                blocks += ((block, message if has_places else plain) for block in value.blocks(PARTS))
+                syntax = message if has_places else plain
+                blocks += ((block, syntax) for part in forms(value) for block in part.blocks(PARTS))
     segments = segments_of_blocks(text, blocks, reading)
     locale = next((s for s in strings if s.keys == ("@@locale",)), None)
     language = text[locale.start + 1 : locale.end - 1] if locale else ""
     return Document(text, segments, encoding=encoding, language=language)
+
+
+def forms(value: Value) -> Iterator[Value]:
+    """The parts of a value between bars, if it has no tags, which may stand around a bar."""
+    start = 0
+    for bar in BAR.finditer(value.text) if "<" not in value.text else ():
+        yield value.cut(start, bar.start())
+        start = bar.end()
+    yield value.cut(start, len(value.text))
 
 
 def is_of_chrome(strings: Sequence[String]) -> bool:
