@@ -1,6 +1,7 @@
 """XLIFF: the targets that are missing are filled, and inline codes are kept."""
 
 import re
+from itertools import count
 
 import pytest
 from hypothesis import given, settings
@@ -243,6 +244,38 @@ def test_segments_are_cut_where_the_file_says_so_and_other_marks_cut_none():
         "three",
         "four",
     ]
+
+
+@pytest.mark.parametrize("empty", ['<mrk mtype="seg" mid="{}"/>', "<mrk mid='{}' mtype='seg'> </mrk>"])
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=4).filter(
+        lambda kinds: any(is_done for is_done, _ in kinds)
+    ),
+    st.sampled_from(['state="translated"', "", 'state="final"']),
+)
+def test_the_empty_segments_of_a_target_are_filled_and_others_stay(empty, kinds, state):
+    mark = '<mrk mtype="seg" mid="{}">{}</mrk>'.format
+    sources = [f"One {number}." if has_text else "" for number, (_, has_text) in enumerate(kinds)]
+    source = "".join(map(mark, count(), sources))
+
+    def file(segments):
+        return (
+            f'<xliff version="1.2"><file target-language="de"><trans-unit><source>x</source>'
+            f"<seg-source>{source}</seg-source><target {state}>{' '.join(segments)}</target></trans-unit>"
+            "</file></xliff>"
+        )
+
+    segments = [
+        mark(number, "Eins.") if done else empty.format(number) for number, (done, _) in enumerate(kinds)
+    ]
+    new = [
+        re.sub("/?>.*", f">{text.upper()}</mrk>", segment) if text and not done else segment
+        for segment, text, (done, _) in zip(segments, sources, kinds, strict=True)
+    ]
+    document = xliff.read(file(segments).encode(), READING)
+    sentences = [segment.sentence for segment in document.segments]
+    assert document.write(sentences) == file(segments).encode()
+    assert document.write([sentence.upper() for sentence in sentences]).decode() == file(new)
 
 
 def test_no_language_is_named_that_is_not_known():

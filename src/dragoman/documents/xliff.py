@@ -5,7 +5,7 @@ A `<target>` is a slot with a copy of its `<source>` (or `<seg-source>`); in 2.x
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from dragoman.documents.document import Block, Document
 from dragoman.documents.elements import (
@@ -47,6 +47,7 @@ def read(content: bytes, reading: Reading) -> DeclaringFile:
     root = root_of(elements, "xliff", reading.name)
     is_second = root.attributes.get("version", "").startswith("2")
     children = children_of(elements)
+    parts = segments_of(elements)
     rewriting = Rewriting(text)
     places: list[tuple[int, int, bool]] = []
     language, target = root.attributes.get("srclang", ""), ""
@@ -57,7 +58,8 @@ def read(content: bytes, reading: Reading) -> DeclaringFile:
             target = target or element.attributes.get(attribute.lower(), "")
             declare(rewriting, element, attribute, reading.target)
         elif element.name == ("segment" if is_second else "trans-unit"):
-            places += rewrite_unit(rewriting, element, children.get(element.start, {}), reading, is_second)
+            inside = children.get(element.start, {})
+            places += rewrite_unit(rewriting, element, inside, parts, reading, is_second)
     result = rewriting.result()
     blocks = (
         (block, MARKUP)
@@ -76,10 +78,31 @@ def declare(rewriting: Rewriting, element: Element, attribute: str, language: st
         rewriting.replace(element.start, element.first, set_attribute(tag, attribute, language))
 
 
+def segments_of(elements: Iterable[Element]) -> dict[int, dict[str, Element]]:
+    """The segments of each `<seg-source>` and `<target>`, by where it starts and by their names."""
+    segments: dict[int, dict[str, Element]] = {}
+    for element in elements:
+        if element.name == "mrk" and element.attributes.get("mtype") == "seg":
+            around = element.parent
+            while around and around.name not in {"seg-source", "target"}:
+                around = around.parent
+            if around:
+                segments.setdefault(around.start, {})[element.attributes.get("mid", "")] = element
+    return segments
+
+
 def rewrite_unit(
-    rewriting: Rewriting, unit: Element, children: Mapping[str, Element], reading: Reading, is_second: bool
+    rewriting: Rewriting,
+    unit: Element,
+    children: Mapping[str, Element],
+    parts: Mapping[int, Mapping[str, Element]],
+    reading: Reading,
+    is_second: bool,
 ) -> Iterator[tuple[int, int, bool]]:
-    """Write a target that is missing. Yields where it stands, and whether it keeps white space."""
+    """Write a target that is missing, or its segments that are empty.
+
+    Yields where each stands, and whether it keeps white space.
+    """
     text = rewriting.text
     source, target = children.get("seg-source") or children.get("source"), children.get("target")
     if source is None or not unit.is_translated or not text[source.first : source.last].strip():
@@ -87,13 +110,14 @@ def rewrite_unit(
     if target and not reading.everything:
         state = (unit if is_second else target).attributes.get("state", "")
         is_approved = unit.attributes.get("approved") == "yes"
-        if is_approved or (text[target.first : target.last].strip() and state not in UNTRANSLATED):
+        if is_approved:
             return
-    copy = CDATA.sub(lambda match: escape_markup(match[1]), text[source.first : source.last])
+        if text[target.first : target.last].strip() and state not in UNTRANSLATED:
+            yield from fill_segments(rewriting, parts.get(source.start, {}), parts.get(target.start, {}))
+            return
+    copy = copy_of(text, source)
     prefix = text[source.start + 1 : source.first].partition("source")[0].removesuffix("seg-")
-    tag = (
-        re.sub(r"(?<!\s)\s*/?>\Z", ">", text[target.start : target.first]) if target else f"<{prefix}target>"
-    )
+    tag = opening_tag(text, target) if target else f"<{prefix}target>"
     start, end = (target.start, target.end) if target else (source.end, source.end)
     head = "" if target else space_before(text, source.start)
     if is_second:
@@ -103,6 +127,31 @@ def rewrite_unit(
         tag = set_attribute(tag, "state", "translated")
     place = rewriting.slot(start, end, f"{head}{tag}{copy}</{prefix}target>") + len(head) + len(tag)
     yield place, place + len(copy), source.keeps_space
+
+
+def fill_segments(
+    rewriting: Rewriting, sources: Mapping[str, Element], targets: Mapping[str, Element]
+) -> Iterator[tuple[int, int, bool]]:
+    """Write the segments of a target that are empty, and whose source is not. Yields as `rewrite_unit`."""
+    text = rewriting.text
+    for name, target in targets.items():
+        source = sources.get(name)
+        if source is None or text[target.first : target.last].strip():
+            continue
+        copy, tag = copy_of(text, source), opening_tag(text, target)
+        element = re.split(r"[\s>]", tag[1:], maxsplit=1)[0]
+        place = rewriting.slot(target.start, target.end, f"{tag}{copy}</{element}>") + len(tag)
+        yield place, place + len(copy), source.keeps_space
+
+
+def copy_of(text: str, element: Element) -> str:
+    """The content of an element, CDATA sections as text."""
+    return CDATA.sub(lambda match: escape_markup(match[1]), text[element.first : element.last])
+
+
+def opening_tag(text: str, element: Element) -> str:
+    """The start tag of an element, which may be an empty one."""
+    return re.sub(r"(?<!\s)\s*/?>\Z", ">", text[element.start : element.first])
 
 
 def target_blocks(text: str, start: int, end: int, keeps_space: bool) -> Iterator[Block]:
