@@ -649,13 +649,15 @@ def test_a_file_that_is_no_glossary_is_refused_at_the_start(tmp_path, name, cont
 
 def test_tables_tell_their_languages(tmp_path):
     (tmp_path / "columns.csv").write_text("id,mt,eu\n1,X,amber\n")
+    (tmp_path / "words.csv").write_text("sep=;\nMaltese;Basque (Euskara)\nX;amber\n")
     (tmp_path / "rows.csv").write_text("amber,X,EU,MT\nY,birch,mt,eu\n")
     (tmp_path / "named.mt-eu.tsv").write_text("amber\tX\nbirch\tY\n")
     found = {
         one.id: one.counts
         for one in Glossaries(ServerSettings(glossaries=tmp_path), [PAIR, BACK]).visible(None)
     }
-    assert found == {"columns": {PAIR: 1, BACK: 1}, "rows": {PAIR: 1, BACK: 1}, "named": {BACK: 2}}
+    both = {PAIR: 1, BACK: 1}
+    assert found == {"columns": both, "words": both, "rows": both, "named": {BACK: 2}}
     (tmp_path / "plain.tsv").write_text("amber\tX\n")
     (only,) = [
         one

@@ -116,6 +116,8 @@ OTHERS = {
     ".ttx": f"one of Trados TagEditor; {ORIGINAL}",
     ".tmx": "a translation memory, which has translations already; train and adapt learn from it",
     ".tbx": "a list of terms; translate uses it with --glossary",
+    ".xcstrings": "a String Catalog of Xcode; export it as XLIFF from Xcode, and import that again",
+    ".ts": "of Qt Linguist, or no text at all; convert it to .po or .xlf with lconvert, and back",
     ".mo": "compiled; translate the .po that it was made from",
     ".mobi": "a book of Kindle; convert it to .epub",
     ".azw3": "a book of Kindle; convert it to .epub",

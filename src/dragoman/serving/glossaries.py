@@ -17,6 +17,7 @@ from threading import Lock
 from filelock import FileLock
 from pydantic import BaseModel, ValidationError
 
+from dragoman.documents.table import code_of_cell
 from dragoman.documents.terms import TABLES, checked, has_languages, table_rows, terms_of
 from dragoman.serving.admission import excess
 from dragoman.serving.documents import random_id
@@ -442,12 +443,13 @@ def summary(path: Path, stored: StoredGlossary) -> ServedGlossary:
 
 
 def pairs_of_table(content: bytes, path: Path, pairs: Sequence[Languages]) -> list[Languages]:
-    """The pairs of languages of a table, by the codes in its header or in its third and fourth columns.
+    """The pairs of languages of a table, by the codes or names in its header, or the codes in its third and
+    fourth columns.
 
     Raises `DragomanError` for a table without codes if there are several pairs.
     """
     first_rows = list(islice(table_rows(content, path.suffix.lower(), str(path)), 2))
-    header = {primary(cell) for cell in first_rows[0]} if first_rows else set[str]()
+    header = set(map(code_of_cell, first_rows[0])) if first_rows else set[str]()
     named = [pair for pair in pairs if {primary(pair.source), primary(pair.target)} <= header]
     if named or len(pairs) <= 1:
         return named or list(pairs)
