@@ -37,6 +37,11 @@ BEGINS = re.compile(r"[\[(♪♫#…]|\.\.")
 """What ends and what begins a text, so that no sentence runs on there."""
 SOUND = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|(?:[♪♫#].*)?[♪♫#]")
 """A line that is a text of its own: what is heard, or a line of a song."""
+PART_SOUND = (
+    r"(?:(?P<square>\[)[^\[\]]*(?P<square_end>\])"
+    r"|(?P<capitals>\((?=[^()]*[A-Z]))[^()a-z]*(?P<capitals_end>\)))"
+)
+"""What is heard, in a line with other text."""
 SPEAKER_NAME = re.compile(r"[A-ZÄÖÜ][A-ZÄÖÜ0-9.'’ -]+:\s")
 BRACKET = re.compile("[<>{}]")
 INNER_END = re.compile(r"[.!?…]\s|[。！？।]")
@@ -78,11 +83,17 @@ class Form:
 
     @cached_property
     def sound(self) -> re.Pattern[str]:
-        """The brackets at the start of a line: round ones around all of it, square ones also before text."""
+        """The brackets at the start of a line: square ones, round ones of capitals, or around all of it."""
         end = rf"(?:{self.line_break}|\Z)"
-        round_ones = rf"(?P<round>\()[^()]*(?P<close>\))(?=(?:{self.tag}|[ \t])*+{end})"
-        square_ones = rf"(?P<square>\[)[^\[\]]*(?P<end>\])(?=(?:{self.tag})*+(?:\s|{end}))"
-        return re.compile(rf"(?:{self.tag}|[ \t])*+(?:{round_ones}|{square_ones})")
+        whole = rf"(?P<round>\()[^()]*(?P<close>\))(?=(?:{self.tag}|[ \t])*+{end})"
+        part = rf"{PART_SOUND}(?=(?:{self.tag})*+(?:\s|{end}))"
+        return re.compile(rf"(?:{self.tag}|[ \t])*+(?:{whole}|{part})")
+
+    @cached_property
+    def last_sound(self) -> re.Pattern[str]:
+        """The brackets at the end of a line, behind a sentence: square ones, or round ones of capitals."""
+        end = rf"(?:{self.tag}|[ \t])*+(?:{self.line_break}|\Z)"
+        return re.compile(rf"(?<=[.!?…])(?:{self.tag})*+[ \t]++(?:{self.tag})*+{PART_SOUND}(?={end})")
 
     @cached_property
     def leading_dash(self) -> re.Pattern[str]:
@@ -176,6 +187,7 @@ def edges_within(text: str, form: Form) -> list[tuple[int, int]]:
     edges = [match.span() for match in form.speaker.finditer(text)]
     breaks = [match.span() for match in re.finditer(form.line_break, text)]
     sounds = [form.sound.match(text, start) for start in sorted({0, *(end for _, end in edges + breaks)})]
+    sounds += form.last_sound.finditer(text)
     brackets = [match.span(name) for match in sounds if match for name in match.groupdict() if match[name]]
     if not breaks:
         return sorted(edges + brackets)
