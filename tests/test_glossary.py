@@ -221,6 +221,7 @@ def test_the_preferred_term_is_taken_and_no_deprecated_one():
     ("name", "content", "message"),
     [
         ("g.docx", b"", "is no glossary by its name; it has to end in .tsv, .csv or .tbx"),
+        ("g.xlsx", b"", r"has to end in .tsv, .csv or .tbx\. Excel saves a sheet so as “CSV UTF-8”"),
         ("g.tsv", b"dog\n", "row 1 .*dog.* does not have a term and its translation"),
         ("g.tsv", b"\n\tKatze\n", "row 1 .*Katze.* does not have"),
         ("g.csv", b'"dog,Hund', "begins with a quotation mark, and does not end with one"),

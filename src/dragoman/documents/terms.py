@@ -56,7 +56,8 @@ def terms_of(content: bytes, suffix: str, name: str, languages: Languages) -> li
         return list(tbx_terms(content, name, languages))
     if suffix in TABLES:
         return list(table_terms(content, suffix, name, languages))
-    raise DragomanError(f"{name} is no glossary by its name; it has to end in .tsv, .csv or .tbx.")
+    advice = " Excel saves a sheet so as “CSV UTF-8”." * (suffix in {".xlsx", ".xls", ".ods"})
+    raise DragomanError(f"{name} is no glossary by its name; it has to end in .tsv, .csv or .tbx.{advice}")
 
 
 def table_rows(content: bytes, suffix: str, name: str) -> Iterator[list[str]]:
