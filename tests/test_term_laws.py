@@ -372,7 +372,7 @@ def test_a_file_of_terms_has_a_bounded_size(tmp_path, monkeypatch):
         (None, {"max_length": 3, "force_words": ("d",)}, False),
         (None, {"max_length": 5, "prefix": "cd"}, True),
         (None, {"max_length": 4, "prefix": "cd"}, False),
-        (4, {"min_length": 1}, False),
+        (4, {"min_length": 3}, True),  # the term's tokens count
     ],
 )
 def test_a_term_has_the_room_that_other_rules_leave(longest, options, has_room):

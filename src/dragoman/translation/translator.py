@@ -571,7 +571,8 @@ class Translator:
             return PreparedSentences(settings, without_tags, parts, constraints)
         refuse_settings(settings, "A glossary needs a beam search", WITHOUT_FORCED_WORDS)
         limits = settings.max_length, None if self.longest_source is None else self.longest_source - 1
-        capacity = min(filter(None, limits), default=MAX_TERM_TOKENS) - constraints.min_capacity
+        required_tokens = len(constraints.prefix) + constraints.forced_tokens
+        capacity = min(filter(None, limits), default=MAX_TERM_TOKENS) - required_tokens
         find = annotated_terms if self.knows_terms else glossary.find
         terms = encode_terms(glossary, find, tokenizers.source, tokenizers.target, texts, parts, capacity)
         constraints = replace(constraints, continuing=word_continuations(tokenizers.target))
