@@ -100,6 +100,10 @@ def test_one_is_told_in_the_singular():
     assert told == ["1 pair", "1 with an empty side, left out", lines]
 
 
+def test_nothing_is_counted_before_the_first_pair():
+    assert CorpusStatistics(pairs=2).describe() == ["2 pairs"]
+
+
 def test_empty_sides_copies_and_overlap_are_counted(tmp_path):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("a\nsame\n\nb\nknown\n")

@@ -81,6 +81,33 @@ def test_a_file_is_read_as_its_ending_says(tmp_path, ending, is_upper):
     assert (kind in ARCHIVES) == path.read_bytes().startswith(b"PK")
 
 
+@pytest.mark.parametrize(
+    ("ending", "file"),
+    [("txt", "{}"), ("tex", "{}"), ("rst", "{}\n"), ("ass", FILES[".ass"][0].replace("One\\Ntwo", "{}"))],
+)
+@given(st.sampled_from(["<b>two</b>", "<br/>", "<Enter>", "</p>", "<-", "a<b>c"]))
+def test_what_looks_like_a_tag_is_a_word_where_a_format_has_other_tags(ending, file, word):
+    sentence = f"One {word} three"
+    content = file.replace("{}", sentence).encode()
+    document = read_bytes(content, ENDINGS[f".{ending}"], Reading("a", "en", "de"))
+    assert [segment.sentence for segment in document.segments] == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("ending", "file"),
+    [("json", '{"a": "{}"}'), ("properties", "a={}"), ("strings", '"a" = "{}";'), ("ftl", "a = {}\n"),
+     ("yml", "a: {}\n"), ("po", 'msgid "{}"\nmsgstr ""\n')],
+)  # fmt: skip
+@given(st.sampled_from(["<b>two</b>", "<x/>", "<Enter>", "</b>"]))
+def test_what_looks_like_a_tag_is_kept_in_texts_of_programs(ending, file, word):
+    content = file.replace("{}", f"One {word} three").encode()
+    document = read_bytes(content, ENDINGS[f".{ending}"], Reading("a", "en", "de"))
+    (segment,) = document.segments
+    assert re.sub("</?g1/?>", "", segment.sentence) == f"One {re.sub('<.*?>', '', word)} three"
+    if ending != "po":  # it keeps the source
+        assert document.write([segment.sentence]) == content
+
+
 def test_the_endings_are_those_of_the_documentation():
     assert set(ENDINGS) == set(FILES)
     assert {*ENDINGS.values(), "android"} == set(READERS)

@@ -313,11 +313,10 @@ def test_a_container_is_a_pair_around_its_text(name, first):
     assert xml.format(run("x")) in member(translate("docx", content, "<g1>x</g1> y"), "word/document.xml")
 
 
-@pytest.mark.parametrize(
-    "names",
-    [("bookmarkStart", "bookmarkEnd"), ("commentRangeStart", "commentRangeEnd"), ("permStart", "permEnd")],
-)
-def test_a_range_is_a_pair_with_the_same_number(names):
+@pytest.mark.parametrize("kind", ["bookmark", "commentRange", "perm", "moveFromRange", "moveToRange"])
+def test_a_range_is_a_pair_with_the_same_number(kind):
+    names = (f"{kind}Start", f"{kind}End")
+
     def body(first, second, key="a"):
         start, end = f"<w:{names[0]} w:id='1' w:name='{key}'/>", f"<w:{first} w:id='{second}'/>"
         return f"<w:p>{run('One ')}{start}{run('two')}{end}{run(' three')}</w:p>"

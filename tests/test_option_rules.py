@@ -180,6 +180,21 @@ def test_a_default_that_is_given_counts_if_it_is_not_off(values, name, other):
     assert set(raised.value.fields) == {name, other}
 
 
+ALWAYS_IN_EFFECT = {"beam_size", "length_penalty", "diversity", "sampling_seed", "batch_tokens"}
+"""Options of a search whose defaults are not off."""
+
+
+@pytest.mark.parametrize("name", stated(SearchSettings, "rules"))
+@FEW
+@given(data=st.data())
+def test_a_default_that_is_off_counts_as_left_out_when_it_is_given(name, data):
+    valid = draw_valid(data, SearchSettings, name)
+    check_rules(
+        unchecked(SearchSettings, valid),
+        {each.name for each in fields(SearchSettings)} - ALWAYS_IN_EFFECT - {*valid},
+    )
+
+
 # ---- the names of options in sentences
 
 FLOORS = ("system", "model", "text", "search", "native", "translation", "training", "evaluation", "interop")

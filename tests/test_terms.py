@@ -228,7 +228,9 @@ def test_symbols_in_a_text_are_no_symbols(folder):
 @settings(max_examples=100)
 @given(
     st.lists(
-        st.sampled_from(["dogs", "man", "<b>dogs</b>", "<i>a", "man</i>", "x", "<br/>", "{name}", "(dogs)."]),
+        st.sampled_from(
+            ["dogs", "man", "<b>dogs</b>", "<i>a", "man</i>", "</i>", "x", "<br/>", "{name}", "(dogs)."]
+        ),
         min_size=1,
         max_size=6,
     )
