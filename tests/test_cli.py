@@ -1062,6 +1062,14 @@ def test_an_empty_text_is_no_path_and_not_the_current_folder():
 
 
 @pytest.mark.parametrize("verb", cli.commands())
+def test_what_is_said_of_an_option_names_one(verb):
+    command = cli.commands()[verb]
+    grouped = [name for names in command.groups.values() for name in names]
+    assert {*command.metavars, *command.positional, *command.from_preset, *grouped} <= {*command.options}
+    assert len(grouped) == len({*grouped})
+
+
+@pytest.mark.parametrize("verb", cli.commands())
 def test_help_names_options_as_they_are_typed(verb):
     command = cli.commands()[verb]
     texts = [command.help_text(option, everything=True) for option in command.options.values()]

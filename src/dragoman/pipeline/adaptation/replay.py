@@ -133,7 +133,7 @@ def add_old_pairs(
     count = sum(filters[0].keeps(*pair) for pair in read_pairs(*files))
     target_count = max(round(share / (1 - share) * count), share > 0)
     drawn = usable[shuffled_passes(len(usable), 0, target_count, (recipe.training.seed, 1))]
-    times = np.bincount(drawn, minlength=usable[-1] + 1)
+    times = np.bincount(drawn)
     folder.mkdir(exist_ok=True)
     mixed = folder / "mixed.source", folder / "mixed.target"
     for path, first, second in zip(mixed, files, old, strict=True):
