@@ -1,7 +1,7 @@
 """A cancelled search by PyTorch ends after its current step; tests/test_engine.py states it for C++."""
 
 import time
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from threading import Event
 
@@ -106,6 +106,7 @@ def test_the_second_of_two_futures_ends_with_the_first_one():
         second = then(first, lambda number: number + 1, executor)
         first.cancel()
         release.set()
+        assert not wait([second], MAX_SECONDS).not_done
         with pytest.raises(CancelledError):
             second.result(MAX_SECONDS)
         last = submit_interruptible(executor, lambda: 1)
@@ -118,7 +119,7 @@ def test_the_second_of_two_futures_ends_with_the_first_one():
 def test_the_first_of_two_futures_ends_with_the_second_one(has_begun):
     begun, release, work = Event(), Event(), []
 
-    def wait():
+    def first_work():
         work.append(interruption.get())
         begun.set()
         release.wait()
@@ -126,13 +127,14 @@ def test_the_first_of_two_futures_ends_with_the_second_one(has_begun):
     with ThreadPoolExecutor(1) as executor:
         if not has_begun:
             executor.submit(release.wait)
-        first = submit_interruptible(executor, wait)
+        first = submit_interruptible(executor, first_work)
         second = then(first, lambda _: 1, executor)
         if has_begun:
             assert begun.wait(MAX_SECONDS)
         assert second.cancel()
         is_ended = work[0].is_set() if has_begun else first.cancelled()
         release.set()
+        assert not wait([first, second], MAX_SECONDS).not_done
     assert is_ended
     assert len(work) == has_begun
 

@@ -97,6 +97,7 @@ def then(future: Future[T], function: Callable[[T], U], executor: Executor) -> F
     def start(done: Future[T]) -> None:
         if done.cancelled():
             result.cancel()
+            result.set_running_or_notify_cancel()  # for those who wait, as an executor does
             return
         try:
             submit_for(result, lambda: function(done.result()), executor)
