@@ -27,6 +27,7 @@ from dragoman import Translator
 from dragoman.cli import main as cli
 from dragoman.cli import serve, train
 from dragoman.cli.os_errors import sentence_of
+from dragoman.cli.parsing import SHORT
 from dragoman.cli.translate import Translate, TranslationJob, load
 from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.budget import BUDGET
@@ -1070,11 +1071,27 @@ def test_what_is_said_of_an_option_names_one(verb):
 
 
 @pytest.mark.parametrize("verb", cli.commands())
+def test_the_line_of_usage_has_the_arguments_that_are_required(verb):
+    command = cli.commands()[verb]
+    assert bool(command.arguments) == bool(command.positional)
+    for name, option in command.options.items():
+        if option.is_required:
+            metavar = command.metavars.get(name, option.metavar)
+            forms = {metavar} if name in command.positional else {option.flag, SHORT.get(name)}
+            assert forms & {*re.findall(r"[\w.-]+", command.arguments)}
+
+
+@pytest.mark.parametrize("verb", cli.commands())
 def test_help_names_options_as_they_are_typed(verb):
     command = cli.commands()[verb]
     texts = [command.help_text(option, everything=True) for option in command.options.values()]
     named = {name for text in texts for name in re.findall(r"(?<![\w-])\w+_\w+(?!=)\b", text)}
     assert {name for name in named & set(command.options) if not name.startswith("d_")} == set()
+    for option in command.options.values():  # and other words stay
+        words, flags = (
+            set(re.findall(r"--[a-z]+\b(?!-)", text)) for text in (option.help, command.meaning(option))
+        )
+        assert words == flags
 
 
 @pytest.mark.parametrize("verb", cli.commands())

@@ -36,8 +36,9 @@ def models(translator):
 
 
 def app_of(models, limits, **settings):
-    """An application for the keys `free`, and `bound` with these limits."""
-    keys = Keys({name: hash_of(name) for name in ("free", "bound")}, {"bound": limits})
+    """An application for the keys `free`, and `bound` and `other` with these limits."""
+    names = ("free", "bound", "other")
+    keys = Keys({name: hash_of(name) for name in names}, {"bound": limits, "other": limits})
     return make_app(Service(models, ServerSettings(**settings), Metrics()), keys)
 
 
@@ -223,6 +224,8 @@ def test_the_characters_of_a_key_are_those_of_all_apis_in_a_minute(models, monke
     assert refused.status_code == 429
     assert refused.headers["retry-after"] == "4"
     assert "This key may translate 60 characters per minute, and the request has 14" in refused.text
+    (by_another,) = ask(app, (V1, {"text": "amber birch 12"}), key="other")
+    assert by_another.status_code == 200
     (allowed,) = ask(app, (V1, {"text": "amber 1234"}))
     assert allowed.status_code == 200
     now += 60

@@ -112,7 +112,7 @@ COMMAND = Command(
     backtranslate,
     Backtranslate,
     example="dragoman backtranslate runs/de-en mono.de --out data/bt --temperature 1 --tag '<bt>'",
-    arguments="RUN TEXT",
+    arguments="RUN TEXT -o DIR",
     positional=("run", "text"),
     groups={
         "text": ("run", "text", "tag"),

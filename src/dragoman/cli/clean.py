@@ -142,7 +142,7 @@ COMMAND = Command(
     clean,
     Clean,
     example="dragoman clean train.en train.de --out clean --test-source test.en --test-target test.de",
-    arguments="SOURCE TARGET | CORPUS.tmx",
+    arguments="(SOURCE TARGET | CORPUS.tmx) -o DIR",
     positional=("source", "target"),
     groups={
         "text": (
