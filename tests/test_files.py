@@ -271,6 +271,24 @@ def test_a_second_process_with_the_same_work_is_refused(text, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"text", "out", "out.json"}
 
 
+def test_what_another_process_completes_before_this_one_has_the_lock_is_not_translated_again(
+    text, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+
+    def after_another(parts):
+        monkeypatch.undo()
+        monkeypatch.setattr(files, "BLOCK", 3)
+        assert translate_file(text, out, ABOUT, shout)
+        refuse(parts)
+
+    refuse = files.refuse_other_files
+    monkeypatch.setattr(files, "refuse_other_files", after_another)
+    assert translate_file(text, out, ABOUT, pytest.fail)
+    assert out.read_text().split("\n")[:-1] == EXPECTED
+    assert {path.name for path in tmp_path.iterdir()} == {"text", "out", "out.json"}
+
+
 def test_what_happened_is_said(text, tmp_path, messages):
     out = tmp_path / "out"
 

@@ -166,14 +166,15 @@ def test_a_picture_has_the_most_active_neuron_of_each_token():
 
 def test_a_picture_of_a_layer_has_its_most_active_neurons():
     inspection = fake()
-    drawn = titles(inspection.svg("neurons", layer=2, kind="decoder"))
+    svg = inspection.svg("neurons", layer=2, kind="decoder")
     rows = inspection.neurons.decoder[1]
     order = np.argsort(-rows.max(0), kind="stable")[:NEURONS]
-    assert drawn == [
+    assert titles(svg) == [
         [f"neuron {unit + 1}", token, f"{rows[place, unit]:.4f}"]
         for unit in order
         for place, token in enumerate(inspection.target)
     ]
+    assert {decimal(float(value)) if value else "0" for value in rows[:, order].flat} <= {*texts(svg)}
 
 
 def test_a_picture_of_a_neuron_has_its_activation_at_each_token_of_the_window():
@@ -185,6 +186,8 @@ def test_a_picture_of_a_neuron_has_its_activation_at_each_token_of_the_window():
         for token, value in zip(tokens[1:3], inspection.neurons.of(side)[0, 1:3, 2], strict=True)
     ]
     assert titles(svg) == expected
+    drawn = np.concatenate([inspection.neurons.of(side)[0, 1:3, 2] for side in ("encoder", "decoder")])
+    assert {decimal(float(value)) for value in drawn} <= {*texts(svg)}
     assert "Only source tokens 2 to 3 of 4 are drawn." in " ".join(map(str, texts(svg)))
 
 

@@ -160,6 +160,13 @@ def test_every_setting_of_a_search_is_a_field_of_a_request(client):
     assert all(schema[name]["description"] for name in names)
 
 
+def test_every_operation_is_described_and_has_a_name_of_its_own(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    operations = [operation for methods in paths.values() for operation in methods.values()]
+    assert all(each["summary"] and each["description"] and each["tags"] for each in operations)
+    assert len({each["operationId"] for each in operations}) == len(operations)
+
+
 def test_examples_of_the_description_are_answered(client):
     description = client.get("/openapi.json").json()
     schemas, sent = description["components"]["schemas"], 0
