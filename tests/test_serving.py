@@ -167,6 +167,29 @@ def test_every_operation_is_described_and_has_a_name_of_its_own(client):
     assert len({each["operationId"] for each in operations}) == len(operations)
 
 
+def test_schemas_of_the_description_say_what_json_schema_knows(client):
+    known = {
+        "$ref", "additionalProperties", "anyOf", "const", "default", "description", "enum",
+        "examples", "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maxLength",
+        "maximum", "minItems", "minLength", "minimum", "pattern", "prefixItems", "properties",
+        "required", "title", "type",
+    }  # fmt: skip
+
+    def check(part):
+        if isinstance(part, dict):
+            if isinstance(part.get("type"), str) and part.keys() != {"type"}:
+                assert part.keys() <= known, part
+                assert {*part.get("required", ())} <= part.get("properties", {}).keys()
+            for value in part.values():
+                check(value)
+        elif isinstance(part, list):
+            for value in part:
+                check(value)
+
+    check(client.get("/openapi.json").json()["paths"])
+    check(client.get("/openapi.json").json()["components"])
+
+
 def test_examples_of_the_description_are_answered(client):
     description = client.get("/openapi.json").json()
     schemas, sent = description["components"]["schemas"], 0
