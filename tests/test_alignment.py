@@ -19,7 +19,14 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
+from dragoman.translation.alignment import (
+    align_ids,
+    precise_alignment,
+    select_head,
+    word_alignment,
+    word_starts,
+)
+from dragoman.translation.model_folder import Tokenizers
 from dragoman.translation.translator import Translator
 from tests.conftest import MODELS, VARIANTS, VOCABULARY
 from tests.test_search import tiny
@@ -276,3 +283,13 @@ def test_a_target_word_without_a_token_has_no_link(target):
     weights = torch.rand(len(target) + 1, 3, generator=torch.Generator().manual_seed(1))
     links = word_alignment(weights, [0, 1], target)
     assert [word for _, word in links] == sorted({*target})
+
+
+@given(st.lists(st.sampled_from(["a", "b", "unknown"]), min_size=1, max_size=5))
+def test_an_unknown_word_of_a_vocabulary_of_words_has_its_own_link(words):
+    tokenizer = Tokenizer.train(["a b"] * 3, "word", TokenizerSettings(), 20)
+    text = " ".join(words)
+    (ids,) = tokenizer.encode([text])
+    weights = torch.eye(len(ids) + 1)
+    links = align_ids(Tokenizers(tokenizer, tokenizer), text, [*ids, END], ids, weights)
+    assert links == [(place, place) for place in range(len(words))]
