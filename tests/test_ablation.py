@@ -1,6 +1,7 @@
 """The effect of a head is that of a model whose W^O does not read it."""
 
 import copy
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from statistics import NormalDist
@@ -188,7 +189,10 @@ def test_each_change_is_in_the_cell_of_its_layer_and_head(seed, size):
             cell.append(pytest.approx(abs(float(change)) / (largest or 1), abs=0.0051))
             expected[kind, layer + 1, head + 1] = [*cell, (decimal(float(change), 3, "+"), False)]
     assert drawn_tables(svg) == expected
-    texts = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("text")]
+    drawn = [each for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("text")]
+    rows = [float(each.get("y")) for each in drawn if re.match(r"(head|layer) \d", each.text)]
+    assert rows == sorted(rows)
+    texts = [each.text for each in drawn]
     assert any("With all heads it is −1.250." in text for text in texts)
     place = texts.index("change of log-probability, nats")
     assert texts[place + 1 : place + 4] == [decimal(-(largest or 1)), "0", decimal(largest or 1, sign="+")]
