@@ -29,6 +29,7 @@ from dragoman.cli import serve, train
 from dragoman.cli.os_errors import sentence_of
 from dragoman.cli.parsing import SHORT
 from dragoman.cli.translate import Translate, TranslationJob, load
+from dragoman.model.settings import PRESETS
 from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.budget import BUDGET
 from dragoman.pipeline.distil import DISTILLED, SOURCES
@@ -1079,6 +1080,13 @@ def test_the_line_of_usage_has_the_arguments_that_are_required(verb):
             metavar = command.metavars.get(name, option.metavar)
             forms = {metavar} if name in command.positional else {option.flag, SHORT.get(name)}
             assert forms & {*re.findall(r"[\w.-]+", command.arguments)}
+
+
+@pytest.mark.parametrize("verb", ["train", "start", "distil"])
+def test_what_differs_among_presets_is_said_to_be_from_the_preset(verb):
+    values = [vars(preset) for preset in PRESETS.values()]
+    differing = {name for name in values[0] if len({each[name] for each in values}) > 1}
+    assert differing <= {*cli.commands()[verb].from_preset}
 
 
 @pytest.mark.parametrize("verb", cli.commands())
