@@ -14,7 +14,7 @@ from dragoman.inspection.record.inspected import one_transformer
 from dragoman.inspection.record.recording import record
 from dragoman.inspection.schema import to_json
 from dragoman.inspection.views.tree import search_name
-from dragoman.model.symbols import START
+from dragoman.model.symbols import END, START
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import next_log_probs
 from dragoman.search.grid_beam import grid_steps, has, tokens_met
@@ -140,7 +140,10 @@ def test_each_sample_is_a_path_of_tokens_that_could_be_drawn(translator, setting
                 assert sum(shown.values()) == pytest.approx(1, abs=1e-5)
                 assert len(shown) == 1
             elif settings.top_p == 1:
-                p = (rows[step] / settings.temperature).softmax(-1)
+                allowed = rows[step].clone()
+                if step < settings.least_tokens:
+                    allowed[END] = -torch.inf
+                p = (allowed / settings.temperature).softmax(-1)
                 if settings.top_k:
                     kept = p.topk(settings.top_k)
                     p = torch.zeros_like(p).scatter(0, kept.indices, kept.values) / kept.values.sum()
