@@ -87,8 +87,8 @@ FILE = st.lists(BLOCK, max_size=4).map("\n\n".join)
     st.sampled_from(["x", "zwei Wörter"]),
 )
 def test_what_is_in_an_admonition_is_as_outside_of_it(block, head, end, around, word):
+    around = "" if re.search("^<", block, re.MULTILINE) else around  # blocks of HTML in quotations are kept
     block = "Six\n\n" + block
-    around = "" if "<div>" in block else around  # blocks of HTML in quotations are kept
 
     def inside(text):
         admonition = indent(f"{head}{end}{text}", "", "    ")
