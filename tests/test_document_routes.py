@@ -550,8 +550,7 @@ def test_what_is_not_downloaded_is_removed_after_its_time(models, monkeypatch):
         wait(client, job["id"])
         form = {"data": {"source": "en", "target": "de"}, "files": {"file": ("a.txt", b"amber")}}
         url = client.post("/translate_file", **form).json()["translatedFileUrl"]
-        until(lambda: not own.documents._jobs)
-        assert folder_of(own) == []
+        until(lambda: not own.documents._jobs and folder_of(own) == [])
         assert (own.documents._places.held, own.documents._bytes.held) == ({}, {})
         assert client.get(url).status_code == client.get(f"{V1}/{job['id']}").status_code == 404
 
