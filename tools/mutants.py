@@ -219,8 +219,11 @@ def verdict(tree: Path, path: Path, mutant: Mutant, tests: list[str]) -> str:
                 (tree / path).write_bytes(source)
             if failed is None:
                 break
-            if failed not in remaining or first_failure(tree, [failed]) is None:
+            is_test = failed in remaining
+            if first_failure(tree, [failed] if is_test else remaining) is None:
                 return f"caught by {failed}"
+            if not is_test:
+                return f"UNCLEAR: {failed}, also without it"
             remaining.remove(failed)
     return "SURVIVED" if tests else "NOT EXECUTED by any test"
 

@@ -78,7 +78,7 @@ class Text:
 
     def __post_init__(self) -> None:
         self.ends = element_ends(self.tokens, self.name)
-        self.kept = set(kept_paragraphs(self.text, self.tokens, self.ends))
+        self.kept_paragraphs = set(kept_paragraphs(self.text, self.tokens, self.ends))
 
     def local(self, place: int) -> str:
         """The name of a tag in the namespace of texts; "" for others."""
@@ -97,7 +97,7 @@ class Text:
         """A paragraph in the normal form. The format of a text is the row of the spans around it."""
         place = paragraph.first
         first = self.tokens[place - 1].end
-        if place - 1 in self.kept:
+        if place - 1 in self.kept_paragraphs:
             return first, ""
         items: list[Item] = []
         spans: list[list[str]] = [[]]  # around the texts of the paragraph, and of each link that is open

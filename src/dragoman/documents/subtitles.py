@@ -85,9 +85,9 @@ class Form:
     def sound(self) -> re.Pattern[str]:
         """The brackets at the start of a line: square ones, round ones of capitals, or around all of it."""
         end = rf"(?:{self.line_break}|\Z)"
-        whole = rf"(?P<round>\()[^()]*(?P<close>\))(?=(?:{self.tag}|[ \t])*+{end})"
+        bracketed = rf"(?P<round>\()[^()]*(?P<close>\))(?=(?:{self.tag}|[ \t])*+{end})"
         part = rf"{PART_SOUND}(?=(?:{self.tag})*+(?:\s|{end}))"
-        return re.compile(rf"(?:{self.tag}|[ \t])*+(?:{whole}|{part})")
+        return re.compile(rf"(?:{self.tag}|[ \t])*+(?:{bracketed}|{part})")
 
     @cached_property
     def last_sound(self) -> re.Pattern[str]:

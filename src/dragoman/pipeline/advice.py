@@ -50,11 +50,11 @@ def advise(out: Path) -> None:
         remedy = "A larger {vocabulary} has more of them; {source_tokens} and {target_tokens} bpe have all."
         if recipe.adaptation.initial_model is not None:
             remedy = "The vocabulary is that of the initial model."
-        found = (
+        finding = (
             f"Of the validation tokens, {shares[0]:.1%} of the source and {shares[1]:.1%} of the target are "
             "unknown to the vocabulary."
         )
-        logger.info(OptionMessage(f"{found} {remedy}"))
+        logger.info(OptionMessage(f"{finding} {remedy}"))
 
 
 def unknown_share(corpus: Corpus, side: int) -> float:

@@ -317,6 +317,7 @@ def end_at(step: int, recipe: Recipe, world: World) -> Recipe:
     """Record that a run has no more updates than those that are done. Returns the recipe that says so."""
     out = recipe.folder
     if world.is_main:
+        recipe = read_recipe(out)  # it may have fewer updates meanwhile (`stop_at`)
         ended = replace(recipe, training=replace(recipe.training, updates=step))
         write_toml(with_cooldown(ended), out / "recipe.toml")
         (out / BUDGET).unlink(missing_ok=True)

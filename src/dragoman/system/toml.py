@@ -55,10 +55,10 @@ def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     return inner
 
 
-def overlay(settings: T, table: dict[str, Any], origin: str, whole: Any = None) -> T:
+def overlay(settings: T, table: dict[str, Any], origin: str, root: Any = None) -> T:
     """The settings with the table's keys in place of their values; tables within become settings within.
 
-    `whole` are the settings of the whole file, if the table is one within.
+    `root` are the settings of the whole file, if the table is one within.
     Raises `DragomanError` with `origin` and the key for an unknown key, a value of a wrong type or out of
     bounds.
     """
@@ -70,13 +70,13 @@ def overlay(settings: T, table: dict[str, Any], origin: str, whole: Any = None) 
         if key not in hints:
             if key in REMOVED and value is REMOVED[key]:
                 continue
-            raise unknown_key(key, settings, origin, whole or settings)
+            raise unknown_key(key, settings, origin, root or settings)
         place = f"{origin}: {key}"
         current = getattr(settings, key)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
                 raise DragomanError(f"{place} is a table, and {shown(value)} is not.")
-            values[key] = overlay(current, value, f"{origin} [{key}]", whole or settings)
+            values[key] = overlay(current, value, f"{origin} [{key}]", root or settings)
         else:
             values[key] = checked(value, hints[key], place)
     try:
@@ -85,10 +85,10 @@ def overlay(settings: T, table: dict[str, Any], origin: str, whole: Any = None) 
         raise DragomanError(f"{origin}: {error}") from error
 
 
-def flat_values(settings: Any, table: Mapping[str, Any], origin: str, whole: Any = None) -> dict[str, Any]:
+def flat_values(settings: Any, table: Mapping[str, Any], origin: str, root: Any = None) -> dict[str, Any]:
     """The values of a table, and of the tables within, by the names of the settings' fields.
 
-    `whole` are the settings of the whole file, if the table is one within. Bounds and rules are not checked:
+    `root` are the settings of the whole file, if the table is one within. Bounds and rules are not checked:
     other settings may still be added. Raises `DragomanError` with `origin` and the key for an unknown key and
     a value of a wrong type.
     """
@@ -96,12 +96,12 @@ def flat_values(settings: Any, table: Mapping[str, Any], origin: str, whole: Any
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in hints:
-            raise unknown_key(key, settings, origin, whole or settings)
+            raise unknown_key(key, settings, origin, root or settings)
         current = getattr(settings, key)
         if not dataclasses.is_dataclass(current):
             values[key] = checked(value, hints[key], f"{origin}: {key}")
         elif isinstance(value, dict):
-            values |= flat_values(current, value, f"{origin} [{key}]", whole or settings)
+            values |= flat_values(current, value, f"{origin} [{key}]", root or settings)
         else:
             raise DragomanError(f"{origin}: {key} is a table, and {shown(value)} is not.")
     return values
