@@ -173,13 +173,14 @@ inline FloatVector power_of_two(FloatVector sum) {
 // e^x of a float or a vector to a relative error of 2e-7: e^x = 2^n e^r. Loops over floats are vectorised. x
 // is clipped to [-87, 88].
 template <class Number>
-Number exponential(Number x) {
+__attribute__((always_inline)) inline Number exponential(Number x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
     const Number sum = x * 1.44269504f + ROUND_TO_INTEGER, n = sum - ROUND_TO_INTEGER;
     const Number r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     Number p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    for (float c : {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) p = p * r + c;
+    p = (p * r + 8.3334519073e-3f) * r + 4.1665795894e-2f;
+    p = (p * r + 1.6666665459e-1f) * r + 5.0000001201e-1f;
     return (p * r * r + r + 1) * power_of_two(sum);
 }
 

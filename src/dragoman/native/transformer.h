@@ -98,7 +98,7 @@ struct Norm {
 inline void activate(float* x, size_t count, int kind) {
     if (kind == 0)
 #pragma omp simd
-        for (size_t i = 0; i < count; i++) x[i] = std::max(x[i], 0.0f);
+        for (size_t i = 0; i < count; i++) x[i] = x[i] < 0 ? 0 : x[i];  // GCC 12 does not vectorise std::max here
     if (kind == 1)
         for (size_t i = 0; i < count; i++) x[i] *= 0.5f * (1 + std::erf(x[i] * 0.70710678f));
     if (kind == 2)
