@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -944,6 +945,10 @@ def test_a_new_key_leaves_the_rest_of_its_file(tmp_path):
         ({"host": "0.0.0.0"}, "can be reached from other machines"),
         ({"port": 70_000}, "port is 70000"),
         ({"deadline": 0}, "deadline is 0"),
+        *(
+            ({"host": host, "no_auth": True}, f"host is {re.escape(repr(host))}, which is no address")
+            for host in ("", " 127.0.0.1", "[::1]", "localhost:8000", "*", "http://127.0.0.1")
+        ),
         ({"host": "127.example.org"}, "127.example.org can be reached from other machines"),
         (
             {"allow_hosts": ("https://example.org",)},

@@ -146,6 +146,12 @@ class ServerSettings:
                 "/, such as /mt. Letters, digits and . _ ~ - are permitted.",
                 prefix=self.url_prefix,
             )
+        if "*" in self.host or not HOST_PATTERN.fullmatch(self.host.partition("%")[0]):
+            raise OptionError(
+                "{host} is {address!r}, which is no address. Give an address without brackets and port, such "
+                "as 127.0.0.1, ::1 or 0.0.0.0, or a name.",
+                address=self.host,
+            )
         if not self.is_local and self.api_keys is None and not self.no_auth:
             raise OptionError(
                 "{address} can be reached from other machines. Give {api_keys} FILE, so that requests need a "
