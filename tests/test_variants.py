@@ -257,6 +257,17 @@ def test_concatenated_positions_whose_halves_are_added_are_the_sum(sources, targ
     torch.testing.assert_close(features(beside, sources, targets), features(paper, sources, targets))
 
 
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_dropout_acts_on_what_the_first_layer_reads_if_positions_are_concatenated(p):
+    model = built(replace(TINY, concatenate_positions=True, dropout=p)).train()
+    ids, combined = torch.randint(4, VOCABULARY, (8, 50)), list[torch.Tensor]()
+    model.combine.register_forward_hook(lambda _, __, output: combined.append(output))
+    x = model.embed(ids, model.source_embedding, model.source_positions(0, 50))
+    dropped = x == 0
+    assert dropped.float().mean().item() == pytest.approx(p, abs=0.06)
+    torch.testing.assert_close(x[~dropped], combined[0][~dropped] / (1 - p), rtol=1e-3, atol=0)
+
+
 # ---- the first token of the decoder (section 3.1: the output embeddings are offset by one position)
 
 

@@ -242,8 +242,9 @@ class VariedTransformer(Transformer):
         """As `Transformer.embed`, or, with `concatenate_positions`, both side by side, and a matrix."""
         if self.combine is None:
             return super().embed(ids, embedding, positions)
-        embedded = super().embed(ids, embedding, torch.zeros_like(positions))
-        return self.combine(torch.cat([embedded, positions.expand_as(embedded)], -1))
+        scale = self.settings.d_model**0.5 if self.settings.scale_embeddings else 1.0
+        embedded = embedding(ids) * scale
+        return self.dropout(self.combine(torch.cat([embedded, positions.expand_as(embedded)], -1)))
 
     def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
         set_token_masks(self.encoder, source)

@@ -18,7 +18,6 @@ from dragoman.inspection.record.record import Array
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.enriched import Enriched, EnrichedDecoderLayer, EnrichedEncoderLayer
 from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual, Transformer
-from dragoman.model.variants import VariedTransformer
 from dragoman.search.attention_weights import AttentionModule, record_attention
 
 
@@ -43,8 +42,7 @@ def watched(model: Transformer) -> dict[str, nn.Module]:
     They are the sums of embedding and position (`embedding`), the layers (`encoder.0`), and what the
     sub-layers add to the residual stream (`encoder.0.self_attention`, `encoder.0.feed_forward`).
     """
-    combine = model.combine if isinstance(model, VariedTransformer) else None
-    modules: dict[str, nn.Module] = {"embedding": combine or model.dropout}
+    modules: dict[str, nn.Module] = {"embedding": model.dropout}
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             modules[name] = module.output
