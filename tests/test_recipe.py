@@ -56,6 +56,17 @@ def test_presets_give_their_sizes(preset):
     assert done(TABLE | {"preset": preset}).model == PRESETS[preset]
 
 
+@given(st.integers(2, 1000))
+def test_a_neighbourhood_is_even_and_an_odd_one_is_refused(size):
+    table = TABLE | {"preset": "tiny", "model": {"neighbourhood": size}}
+    if size % 2:
+        with pytest.raises(DragomanError, match=f"neighbourhood is {size}; it must be even"):
+            done(table)
+    else:
+        assert done(table).model.neighbourhood == size
+    assert overlay(Recipe(), table, "").model.neighbourhood == size  # as a stored model's
+
+
 def test_sizes_override_a_preset():
     assert done(TABLE | {"preset": "tiny", "model": {"d_model": 100}}).model.key_width == 25
     assert done(TABLE | {"tokenizer": {"share_vocabulary": False}}).model.tied == "target"

@@ -99,7 +99,8 @@ class ModelSettings:
         at_least=2,
         at_most=MAX_POSITIONS,
     )
-    """Restrict self-attention to this many positions around a query, half on each side (section 4: r)."""
+    """Restrict self-attention to this even number of positions around a query, half on each side (section 4:
+    r), and to the query's own."""
     attention_bias: bool = option(False, OF_MULTI_HEAD_ATTENTION)
     """Add biases to the four projections of attention. The paper has none."""
     output_bias: bool = option(False, OF_TRANSFORMERS)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dragoman.model.settings import PRESETS
+from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.adaptation.adapt import adapted_recipe
 from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.presets import choose_preset
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.system.errors import OptionError
 from dragoman.system.toml import overlay
 
 logger = logging.getLogger(__name__)
@@ -46,9 +47,20 @@ def complete_recipe(
         recipe = flags(overlay(replace(requested, model=replace(model, norm="post")), table, origin))
     recipe = replace(recipe, preset="base" if recipe.model == PRESETS["base"] else preset)
     check_recipe(recipe)
+    refuse_odd_neighbourhood(recipe.model)
     if reason is not None and replace(recipe.model, dropout=model.dropout) == model:
         dropout = f" with dropout {model.dropout}" if recipe.model == model else ""
         logger.info(f"Chosen: preset {preset}{dropout}, for {reason}.")
     if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
         recipe = replace(recipe, model=replace(recipe.model, tied="target"))
     return recipe
+
+
+def refuse_odd_neighbourhood(model: ModelSettings) -> None:
+    """Raise `OptionError` for an odd neighbourhood. Folders of models that have one are still opened."""
+    size = model.neighbourhood
+    if size is not None and size % 2:
+        raise OptionError(
+            f"{{neighbourhood}} is {size}; it must be even, because half of the positions are on each side "
+            f"of a query. {size - 1} or {size + 1} is possible."
+        )
