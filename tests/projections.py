@@ -30,7 +30,7 @@ def fake_masks(source: int, target: int, readable: int) -> Masks:
     keys = np.arange(source + PADDING) < readable
     causal = np.tri(target + PADDING, dtype=bool)
     encoder, cross = (np.tile(keys, (rows + PADDING, 1)) for rows in (source, target))
-    return Masks(encoder, cross, causal, causal & (np.arange(target + PADDING) < target))
+    return Masks(encoder, cross, causal)
 
 
 def fake_neurons(source: int, target: int, layers: tuple[int, int], d_ff: int) -> Neurons:

@@ -828,17 +828,15 @@ def test_masks_have_the_padding_that_is_chosen(inspector):  # noqa: F811
         sides = {
             "encoder": (sources, sources),
             "cross": (targets, sources),
-            "causal": (targets, targets),
             "decoder": (targets, targets),
         }
         headings = [
             "Padding: encoder self-attention",
             "Padding: encoder-decoder attention",
-            "Causal",
-            "Both: decoder self-attention",
+            "Causal: decoder self-attention",
         ]
-        assert shown["headings"][:4] == headings
-        assert len(shown["tables"]) == 4
+        assert shown["headings"][:3] == headings
+        assert len(shown["tables"]) == 3
         swatches = inspector.run("() => all('.swatch canvas').map((each) => coloursOf(each)[0])")
         assert inspector.run("() => all('.key > span').map(textOf)") == ["allowed", "not allowed"]
         for (name, (queries, keys)), heading, found in zip(
@@ -1871,7 +1869,7 @@ def test_every_view_draws_the_window_and_its_numbers(inspector, window):  # noqa
         assert is_shown(text, Number(value, 2) if value else "0")
 
     (shown,) = inspector.walk([[["tab", "Masks"], ["give", "Padding tokens", 2]]], 1)
-    queries = {"encoder": source, "cross": target_inputs(inspection, rows), "causal": read, "decoder": read}
+    queries = {"encoder": source, "cross": target_inputs(inspection, rows), "decoder": read}
     for drawn, (name, tokens) in zip(shown["maps"], queries.items(), strict=True):
         assert drawn["rows"] == [*tokens, "PAD", "PAD"]
         assert drawn["columns"] == [*(source if name in ("encoder", "cross") else read), "PAD", "PAD"]

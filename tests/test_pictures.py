@@ -526,7 +526,7 @@ def test_masks_allow_what_the_model_allows():
     assert ("▁Ein", "▁Ein", True) in allowed
     assert ("<s>", "▁Ein", False) in allowed
     assert not any(may for query, key, may in allowed if key == "padding" and query != "padding")
-    assert len(cells) == 5 * 5 + 6 * 5 + 6 * 6 + 6 * 6
+    assert len(cells) == 5 * 5 + 6 * 5 + 6 * 6
 
 
 def test_the_word_alignment_has_a_line_for_each_link():
@@ -550,7 +550,6 @@ def test_each_table_of_masks_has_the_cells_of_its_mask(window):
     tables = {
         "encoder": (source, source, names[0], names[0]),
         "cross": (target, source, names[1], names[0]),
-        "causal": (target, target, names[1], names[1]),
         "decoder": (target, target, names[1], names[1]),
     }
     words = {True: "allowed", False: "not allowed"}

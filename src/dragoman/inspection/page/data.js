@@ -29,7 +29,7 @@ export const KINDS = [ // of attention
   ["decoder", "Decoder self-attention"],
   ["cross", "Encoder-decoder attention"],
 ];
-const MASKS = ["encoder", "cross", "causal", "decoder"];
+const MASKS = ["encoder", "cross", "decoder"];
 
 /** {shape, values} of shares of 1, which have a byte each in base64. */
 function decodeShares({ shape, uint8 }) {

@@ -29,10 +29,8 @@ class Masks:
     """Encoder self-attention [S+P S+P]: no padding as a key."""
     cross: Allowed
     """Encoder-decoder attention [T+P S+P]: no padding as a key."""
-    causal: Allowed
-    """Decoder self-attention [T+P T+P]: no later key."""
     decoder: Allowed
-    """`causal`, and no padding as a key [T+P T+P]."""
+    """Decoder self-attention [T+P T+P]: no later key. Padding of a target is after all of its tokens."""
 
 
 def masks_of(model: Transformer, recorded: Projections, source: Sequence[int]) -> Masks:
@@ -43,13 +41,11 @@ def masks_of(model: Transformer, recorded: Projections, source: Sequence[int]) -
     readable = model.source_mask(torch.tensor([[*source, *[PAD] * PADDING]]))[0, 0]  # [1 S+P]
     readable[:, :sources] = torch.from_numpy(recorded.encoder.allowed)
     neighbourhood = band(sources + PADDING, radius, False, readable.device)
-    causal = band(targets + PADDING, radius, True, readable.device)
-    causal[:targets, :targets] = torch.from_numpy(recorded.decoder.allowed)
+    decoder = band(targets + PADDING, radius, True, readable.device)
+    decoder[:targets, :targets] = torch.from_numpy(recorded.decoder.allowed)
     read = readable.expand(targets + PADDING, -1).clone()
     read[:, :sources] = torch.from_numpy(recorded.cross.allowed)
-    decoder = causal.clone()
-    decoder[:, targets:] = False
-    return Masks(*map(as_mask, (with_some_key(neighbourhood & readable), read, causal, decoder)))
+    return Masks(*map(as_mask, (with_some_key(neighbourhood & readable), read, decoder)))
 
 
 def as_mask(mask: Tensor) -> Allowed:

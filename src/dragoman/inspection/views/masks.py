@@ -10,21 +10,21 @@ SOURCE, TARGET = "source", "decoder input"
 MAPS = (
     ("encoder", "Padding: encoder self-attention", SOURCE, SOURCE),
     ("cross", "Padding: encoder-decoder attention", TARGET, SOURCE),
-    ("causal", "Causal", TARGET, TARGET),
-    ("decoder", "Both: decoder self-attention", TARGET, TARGET),
+    ("decoder", "Causal: decoder self-attention", TARGET, TARGET),
 )
 """Of each mask its name, its heading, and the sides of its queries and keys."""
 
 
 def masks_view(inspection: Record) -> HeatView | None:
-    """Four maps of queries by keys: padding, causal, and both; none without self-attention."""
+    """Three maps of queries by keys: padding, and causal; none without self-attention."""
     masks, model = inspection.masks, inspection.model
     if masks is None:
         return None
     about = (
         "Each query attends to the filled cells of its row. The decoder's queries are what it reads, START "
         "first. One sentence alone has no padding: rows and columns of padding are what a longer sentence in "
-        "the same batch would add. Results of a padding row are not used."
+        "the same batch would add. A target's padding needs no mask of its own: it is after all tokens, "
+        "where the causal mask hides it. Results of a padding row are not used."
     )
     if model.neighbourhood is not None:
         about += f" Self-attention is restricted to a neighbourhood of {model.neighbourhood} positions."
@@ -47,8 +47,8 @@ def masks_view(inspection: Record) -> HeatView | None:
 
 
 def masks_picture(inspection: Record, window: Window | None = None) -> str:
-    """All four maps, with one row and one column of padding."""
+    """All maps, with one row and one column of padding."""
     view = masks_view(inspection)
     assert view is not None  # `views.draw` has refused the others
-    about = f"Four tables of queries by keys: padding, causal, and both. {sentences(inspection)}"
+    about = f"Three tables of queries by keys: padding of both kinds, and causal. {sentences(inspection)}"
     return picture(view, "Masks: which keys a query may attend to", about, window=window)
