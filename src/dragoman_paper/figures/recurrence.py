@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dragoman.inspection.views.drawing import Drawing, visible
 from dragoman.inspection.views.layout import finished
+from dragoman.system.wording import counted
 from dragoman_paper.figures.shapes import arrow
 
 Edge = tuple[int, int]
@@ -43,8 +44,11 @@ def self_attention_layer(tokens: int) -> Layer:
 
 
 def longest_path(layer: Layer, tokens: int) -> int:
-    """The most edges of a shortest path from the first token to an output: Table 1's path length."""
-    distance = {target: 1 for source, target in layer.reads if source == 0}
+    """The most steps from position to position on a shortest path from the first token to an output.
+
+    As in the measured Table 1, the step from a token to the output of its own position does not count.
+    """
+    distance = {target: int(target != source) for source, target in layer.reads if source == 0}
     reached = list(distance)
     for place in reached:
         for source, target in layer.states:
@@ -56,18 +60,20 @@ def longest_path(layer: Layer, tokens: int) -> int:
 
 
 def recurrence_paths(tokens: Sequence[str]) -> str:
-    """Both layers with the path from the first token to the last output, and the two kinds of feedback."""
+    """Both layers with the path from the first position to the last, and the two kinds of feedback."""
     labels = [visible(token) for token in tokens[:MOST]]
     drawing = Drawing(
         "recurrence-paths",
         "Paths between tokens",
         "Arrows show what an output is computed from. The thick orange path goes from the first token to "
-        "the last output.",
+        "the last output; its steps from one position to another are counted.",
     )
     for layer in (recurrent_layer(len(labels)), self_attention_layer(len(labels))):
         draw_layer(drawing, layer, labels)
     draw_feedback(drawing, len(labels))
     notes = [
+        "The length of a path is the number of its steps from one position to another: n − 1 for n tokens in "
+        "the recurrent layer, and 1 in self-attention.",
         "Recurrence is the path along the states. It exists in training too, so output t has to wait for "
         "output t − 1.",
         "The dashed path, from a prediction to the next input, exists only when a model translates. In "
@@ -83,7 +89,7 @@ def draw_layer(drawing: Drawing, layer: Layer, tokens: Sequence[str]) -> None:
     count, top = len(tokens), drawing.height + 78
     length = longest_path(layer, count)
     low, last = top + HEIGHT, count - 1
-    title = f"{layer.title}: the path from the first token to the last output has length {length}"
+    title = f"{layer.title}: from the first position to the last in {counted(length, 'step')}"
     drawing.text(16, top - 40, title, 13, bold=True)
     drawing.text(LEFT - 34, top + 4, "outputs", css="fill-faint", anchor="end")
     drawing.text(LEFT - 34, low + 4, "tokens", css="fill-faint", anchor="end")
