@@ -88,6 +88,17 @@ def test_every_figure_is_drawn_from_a_run(figure, trained, tmp_path, name):
     assert texts(out.read_text())
 
 
+def test_figure_1_is_that_of_a_translation_except_for_its_lengths(figure, trained, tmp_path):
+    drawn = []
+    for text in ([], [SENTENCE]):
+        status, _, err = figure("figure-1", trained / "run", *text, "--out", tmp_path / f"{len(text)}.svg")
+        assert status == 0, err
+        shown = texts((tmp_path / f"{len(text)}.svg").read_text())
+        start = [re.match(r"In this call|S source", line) is not None for line in shown].index(True)
+        drawn.append(shown[:start])
+    assert drawn[0] == drawn[1]
+
+
 @pytest.mark.parametrize("name", ALONE)
 def test_figures_of_sizes_need_no_run_and_no_torch(figure, tmp_path, name, monkeypatch):
     out = tmp_path / "figure.svg"
@@ -538,8 +549,8 @@ def test_both_layouts_of_positions_hold_the_same_numbers():
 def test_products_of_positions_are_symmetric_and_fall_with_the_distance_but_not_at_every_step():
     shares = products(60, 64)
     assert np.array_equal(shares, shares.T)
-    for distance in range(60):
-        np.testing.assert_allclose(shares.diagonal(distance), shares[0, distance], atol=1e-5)
+    for places in range(60):
+        np.testing.assert_allclose(shares.diagonal(places), shares[0, places], atol=1e-5)
     assert (np.diff(shares[0, :5]) < 0).all()
     assert (np.diff(shares[0]) > 0).any()
 

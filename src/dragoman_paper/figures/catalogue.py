@@ -29,7 +29,7 @@ class Figure:
 
 
 FIGURES = (
-    Figure("figure-1", "the layers of the model with shapes and parameters", "Figure 1", "sentence"),
+    Figure("figure-1", "the layers of the model with shapes and parameters", "Figure 1", "nothing"),
     Figure("figure-2", "scaled dot-product and multi-head attention, step by step", "Figure 2", "nothing"),
     Figure(
         "figure-3",
@@ -102,7 +102,7 @@ FIGURES = (
 )
 
 
-OF_SENTENCES = ("complexity", "recurrence-paths")
+OF_SENTENCES = ("figure-1", "complexity", "recurrence-paths")
 """Figures that need nothing, and use a sentence if there is one."""
 
 
@@ -148,7 +148,8 @@ def refuse_missing(
         if option not in figure.options:
             users = ", ".join(entry.name for entry in FIGURES if option in entry.options)
             raise DragomanError(f"{figure.name} does not use --{option}; it is for {users}.")
-    if searches and figure.needs != "sentence":
+    translates = figure.needs == "sentence" or (figure.name == "figure-1" and text is not None)
+    if searches and not translates:
         flag = "--" + searches[0].replace("_", "-")
         raise DragomanError(f"{figure.name} translates nothing, and {flag} is for a search; leave it out.")
     if text is not None and figure.needs in ("nothing", "run") and figure.name not in OF_SENTENCES:

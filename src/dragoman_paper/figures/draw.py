@@ -13,6 +13,7 @@ from dragoman.translation.model_folder import Tokenizers, model_folder, read_set
 from dragoman_paper.figures.catalogue import Figure
 from dragoman_paper.figures.choice import Choice
 
+PAPER_VOCABULARY = 37_000  # section 5.1
 PAPER = "ε and V are the paper's (V: section 5.1, about 37000 tokens)."
 
 
@@ -24,7 +25,7 @@ def draw_figure(
     Raises `DragomanError` if the run or the sentence does not allow it, and for layers, heads, tokens and
     steps that do not exist.
     """
-    if figure.needs == "nothing":
+    if figure.needs == "nothing" and not (figure.name == "figure-1" and run is not None and text is not None):
         return formula_figure(figure.name, run, text)
     assert run is not None
     if figure.name == "training":
@@ -60,6 +61,7 @@ def formula_figure(name: str, run: Path | None, text: str | None) -> str:
         )
     tokens = None if run is None or text is None else source_tokens(run, text)
     drawings: dict[str, Callable[[], str]] = {
+        "figure-1": lambda: layers_figure(model, run),
         "figure-2": lambda: attention_diagram(model),
         "positions": lambda: position_layouts(model),
         "complexity": lambda: complexity(model.d_model, None if tokens is None else len(tokens)),
@@ -67,6 +69,26 @@ def formula_figure(name: str, run: Path | None, text: str | None) -> str:
         "label-smoothing": lambda: label_smoothing(*smoothing_of(run)),
     }
     return drawings[name]()
+
+
+def layers_figure(model: ModelSettings, run: Path | None) -> str:
+    """Figure 1 of a run's model, or of the paper's base model without a run."""
+    from dragoman.inspection.views.architecture import architecture_of
+
+    title, source, target = "The Transformer (base model)", PAPER_VOCABULARY, PAPER_VOCABULARY
+    about = f", {target:,} as in the paper (section 5.1)"
+    if run is not None:
+        tokenizers = Tokenizers.load(model_folder(run))
+        source, target = len(tokenizers.source), len(tokenizers.target)
+        title, about = "The Transformer of this model", ""
+    lengths = (
+        f"S source and T target tokens; d_model = {model.d_model}; V is the size of the target "
+        f"vocabulary{about}."
+    )
+    embeddings = {"target_embedding": target * model.d_model}
+    if model.tied != "all":
+        embeddings["source_embedding"] = source * model.d_model
+    return architecture_of(model, embeddings, title, lengths)
 
 
 def transformer_settings(run: Path) -> ModelSettings:
@@ -92,7 +114,7 @@ def source_tokens(run: Path, text: str) -> list[str]:
 def smoothing_of(run: Path | None) -> tuple[float, int, str]:
     """ε, V, and a sentence about where they come from."""
     if run is None:
-        return 0.1, 37_000, PAPER
+        return 0.1, PAPER_VOCABULARY, PAPER
     vocabulary = len(Tokenizers.load(model_folder(run)).target)
     if not (run / "recipe.toml").exists():
         return 0.1, vocabulary, "ε is the paper's: a model folder does not say with which it was trained."

@@ -1,16 +1,19 @@
 """The paper's Figure 1 for a model's settings: its layers, the shapes between them, their parameters."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from dragoman.inspection.record.record import Record
 from dragoman.inspection.views.drawing import Anchor, Drawing
 from dragoman.inspection.views.layout import finished
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes.baseline_shapes import baseline_shapes
 from dragoman.model.shapes.transformer_shapes import transformer_shapes
+
+if TYPE_CHECKING:  # it imports torch
+    from dragoman.inspection.record.record import Record
 
 WIDTH, SIDE = 208, 20  # of a box, and from its edge to the frame of a layer
 GAP, FRAME_GAP = 30, 50  # between boxes of a layer, and where the frame of a layer is between them
@@ -72,22 +75,31 @@ class LayerColumn:
         return [bottom - height for height in heights]
 
 
-def architecture(inspection: Record) -> str:
+def architecture(inspection: "Record") -> str:
     """The paper's Figure 1 for this model, with the shapes of this call and numbers of parameters."""
     model = inspection.model
-    drawing = Drawing(
-        "architecture",
-        f"The {NAMES[model.architecture]} of this model",
-        f"The paper's Figure 1: {model.encoder_layers} encoder layers on the left and {model.decoder_layers} "
-        f"decoder layers on the right, each with {NORMS[model.norm]}.",
-    )
-    encoder, decoder = encoder_column(inspection), decoder_column(inspection)
-    cross = next(number for number, box in enumerate(decoder.boxes) if box.name == "Multi-head attention")
-    draw_architecture(drawing, encoder, decoder, cross)
     lengths = (
         f"In this call S = {len(inspection.source)} source and T = {len(inspection.target)} target tokens; "
         f"d_model = {model.d_model}; V is the size of the target vocabulary."
     )
+    embeddings = {module.name: module.parameters for module in inspection.modules}
+    return architecture_of(model, embeddings, f"The {NAMES[model.architecture]} of this model", lengths)
+
+
+def architecture_of(model: ModelSettings, embeddings: Mapping[str, int], title: str, lengths: str) -> str:
+    """The paper's Figure 1 for these settings, with a note about lengths.
+
+    `embeddings` are the numbers of parameters of `source_embedding` and `target_embedding`.
+    """
+    drawing = Drawing(
+        "architecture",
+        title,
+        f"The paper's Figure 1: {model.encoder_layers} encoder layers on the left and {model.decoder_layers} "
+        f"decoder layers on the right, each with {NORMS[model.norm]}.",
+    )
+    encoder, decoder = encoder_column(model, embeddings), decoder_column(model, embeddings)
+    cross = next(number for number, box in enumerate(decoder.boxes) if box.name == "Multi-head attention")
+    draw_architecture(drawing, encoder, decoder, cross)
     layers = (
         f"An encoder layer has {parameters(model, 'encoder.0'):,} parameters, a decoder layer "
         f"{parameters(model, 'decoder.0'):,}."
@@ -109,10 +121,9 @@ def draw_architecture(
     draw_memory(drawing, left[-1], right[attention] + decoder.boxes[attention].height / 2, shape)
 
 
-def encoder_column(inspection: Record) -> LayerColumn:
+def encoder_column(model: ModelSettings, embeddings: Mapping[str, int]) -> LayerColumn:
     """Input embedding, positions, the layer, and with pre-norm a last normalisation."""
-    model = inspection.model
-    start = input_boxes(inspection, "source", "S")
+    start = input_boxes(model, embeddings, "source", "S")
     self_attention = own_box(model, "encoder", "S")
     layer = [
         *sublayer(model, self_attention, "S"),
@@ -122,10 +133,9 @@ def encoder_column(inspection: Record) -> LayerColumn:
     return LayerColumn([*start, *layer, *last_norm(model, "S")], len(start), last, model.encoder_layers)
 
 
-def decoder_column(inspection: Record) -> LayerColumn:
+def decoder_column(model: ModelSettings, embeddings: Mapping[str, int]) -> LayerColumn:
     """Output embedding, positions, the layer, with pre-norm a last normalisation, logits and softmax."""
-    model = inspection.model
-    start = input_boxes(inspection, "target", "T")
+    start = input_boxes(model, embeddings, "target", "T")
     self_attention = own_box(model, "decoder", "T")
     cross = attention_box(model, "Multi-head attention", "decoder.0.cross_attention", "T")
     layer = [
@@ -142,11 +152,9 @@ def decoder_column(inspection: Record) -> LayerColumn:
     return LayerColumn([*start, *layer, *last_norm(model, "T"), *end], len(start), last, model.decoder_layers)
 
 
-def input_boxes(inspection: Record, side: str, length: str) -> list[Box]:
+def input_boxes(model: ModelSettings, embeddings: Mapping[str, int], side: str, length: str) -> list[Box]:
     """Embedding and positions (sections 3.4 and 3.5)."""
-    model, features = inspection.model, f"[{length}, d_model]"
-    counts = {module.name: module.parameters for module in inspection.modules}
-    parameters = counts.get(f"{side}_embedding", 0)
+    features, parameters = f"[{length}, d_model]", embeddings.get(f"{side}_embedding", 0)
     count = [f"{parameters:,} parameters"] * bool(parameters)
     if side == "source" and model.tied == "all":
         count = ["the target embedding's matrix"]
