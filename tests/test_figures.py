@@ -33,7 +33,13 @@ from dragoman.translation.model_folder import read_settings, save_model
 from dragoman_paper.figures import attention_figures, measured_pictures, steps
 from dragoman_paper.figures.catalogue import FIGURES, listing
 from dragoman_paper.figures.choice import Choice
-from dragoman_paper.figures.complexity import complexity, recurrent_operations, self_attention_operations
+from dragoman_paper.figures.complexity import (
+    CURVES,
+    complexity,
+    recurrent_operations,
+    self_attention_operations,
+)
+from dragoman_paper.figures.complexity import ROWS as TABLE_1
 from dragoman_paper.figures.measured import (
     HiddenUnits,
     Normalisation,
@@ -191,11 +197,27 @@ def test_a_model_without_attention_gets_a_sentence(figure, tmp_path, name):
     assert "lstm" in err.lower()
 
 
+def test_learned_positions_are_drawn_from_the_models_own_tables(figure, tmp_path):
+    tokenizers, settings = (
+        translator_of(MODELS["transformer"]).tokenizers,
+        replace(MODELS["transformer"], positions="learned", max_positions=30),
+    )
+    model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
+    with torch.no_grad():
+        model.source_positions.table[3, 1], model.target_positions.table[0, 0] = 7.125, -8.25
+    save_model(tmp_path / "learned", model, settings, tokenizers)
+    assert figure("positions", tmp_path / "learned", "--out", tmp_path / "x.svg")[0] == 0
+    shown = texts((tmp_path / "x.svg").read_text())
+    for side, most in (("source", "7.12"), ("target", "8.25")):
+        assert f"{side} positions: as shares of the largest number here, {most}" in shown
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
         ("layer-norm", {"norm": "batch"}, "is of layer normalisation, and this model has norm = batch"),
         ("figure-2", {"attention_score": "additive"}, "has additive scores, and Figure 2 is of scaled"),
+        ("positions", {"positions": "none"}, "has no positions (positions = none); leave the run out"),
     ],
 )
 def test_a_model_without_the_part_of_a_figure_gets_a_sentence(figure, tmp_path, name, changes, message):
@@ -555,6 +577,16 @@ def test_products_of_positions_are_symmetric_and_fall_with_the_distance_but_not_
     assert (np.diff(shares[0]) > 0).any()
 
 
+@given(st.integers(1, 600), st.none() | st.integers(1, 2000))
+def test_each_row_of_table_1_has_its_curve_and_no_two_names_lie_on_each_other(d_model, tokens):
+    root = ElementTree.fromstring(complexity(d_model, tokens))
+    names = [name for name, _, _ in CURVES]
+    assert len(names) == len(TABLE_1) == len({each[0].text for each in root.iter() if len(each)} & {*names})
+    heights = [float(each.get("y")) for each in root.iter() if each.text in names and each.get("x") == "604"]
+    assert len(heights) == len(names)
+    assert all(abs(one - other) >= 15.9 for one, other in combinations(heights, 2))
+
+
 def test_self_attention_has_fewer_operations_below_d_tokens():
     for n in range(1, 40):
         assert (self_attention_operations(n, 20) < recurrent_operations(n, 20)) == (n < 20)
@@ -565,8 +597,8 @@ def test_table_1_counts_the_tokens_that_the_encoder_reads(figure, trained, tmp_p
     shown, tokens = texts((tmp_path / "x.svg").read_text()), len(SENTENCE.split()) + 1
     d_model = read_settings(trained / "run" / "model").d_model
     assert f"For this sentence, n = {tokens} tokens" in shown
-    assert f"{tokens * tokens * d_model:,}" in shown
-    assert f"{tokens * d_model * d_model:,}" in shown
+    for row in CURVES:
+        assert f"{row[2](tokens, d_model):,.0f}" in shown
 
 
 @pytest.mark.parametrize("tokens", [2, 5, 9])

@@ -7,6 +7,7 @@ from dragoman.inspection.views.drawing import Axes, Drawing
 from dragoman.inspection.views.layout import finished
 
 COLUMNS = (16.0, 236.0, 400.0, 560.0)  # x of the table's columns, in pixels
+KERNEL, NEIGHBOURHOOD = 3, 16  # of the curves
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,27 @@ def recurrent_operations(n: float, d: int) -> float:
     return n * d * d
 
 
+def convolutional_operations(n: float, d: int) -> float:
+    """Table 1's operations of a convolutional layer with k = `KERNEL`."""
+    return KERNEL * n * d * d
+
+
+def restricted_operations(n: float, d: int) -> float:
+    """Table 1's operations of self-attention that is restricted to r = `NEIGHBOURHOOD` positions, or to n."""
+    return min(NEIGHBOURHOOD, n) * n * d
+
+
+CURVES = (
+    ("Self-attention", "best", self_attention_operations),
+    ("Recurrent", "self", recurrent_operations),
+    ("Convolutional", "feed", convolutional_operations),
+    ("Restricted", "ink", restricted_operations),
+)
+"""Of each row of the table its short name, its colour and its operations."""
+
+
 def complexity(d_model: int, tokens: int | None) -> str:
-    """SVG of Table 1, and of its first two rows as curves of n.
+    """SVG of Table 1, and of its operations as curves of n.
 
     Unless `tokens` is None, the picture also has their numbers for a sentence of so many tokens.
     """
@@ -53,7 +73,8 @@ def complexity(d_model: int, tokens: int | None) -> str:
         draw_numbers(drawing, d_model, tokens)
     draw_curves(drawing, d_model, tokens)
     notes = [
-        "n: tokens. d: d_model. k: width of a convolution's kernel. r: positions that a query attends to.",
+        "n: tokens. d: d_model. k: width of a convolution's kernel. r: positions that a query attends to. "
+        f"The curves have k = {KERNEL} and r = {NEIGHBOURHOOD}.",
         f"Self-attention has fewer operations than a recurrent layer if n < d, here fewer than {d_model} "
         "tokens. Terms are those of Table 1: constant factors are left out, and so are the projections.",
         "A convolution needs k times the operations of a recurrent layer, restricted self-attention r / n "
@@ -79,37 +100,43 @@ def draw_table(drawing: Drawing) -> None:
 
 
 def draw_numbers(drawing: Drawing, d: int, n: int) -> None:
-    """Draw the first two rows with the numbers of a sentence of n tokens."""
+    """Draw the operations of all rows for a sentence of n tokens."""
     y = drawing.height + 34
     drawing.text(16, y, f"For this sentence, n = {n} tokens", 13, bold=True)
-    numbers = [
-        ("Self-attention", f"{self_attention_operations(n, d):,.0f}", "1", "1"),
-        ("Recurrent", f"{recurrent_operations(n, d):,.0f}", f"{n}", f"{n}"),
-    ]
-    for row, cells in enumerate(numbers):
-        draw_row(drawing, y + 26 + 24 * row, cells)
+    for number, (row, (_, _, operations)) in enumerate(zip(ROWS, CURVES, strict=True)):
+        drawing.text(COLUMNS[0], y + 26 + 24 * number, row.layer, css="fill-ink")
+        drawing.text(COLUMNS[1], y + 26 + 24 * number, f"{operations(n, d):,.0f}", css="fill-ink")
 
 
 def draw_curves(drawing: Drawing, d: int, tokens: int | None) -> None:
-    """Draw both layers' operations against n, at least up to twice d, the n at which they are equal."""
+    """Draw the layers' operations against n, at least up to twice d.
+
+    At n = d self-attention and recurrence have equally many.
+    """
     largest_n = 2 * max(d, tokens or 0)
     top = drawing.height + 60
-    highest = self_attention_operations(largest_n, d) / 1e6  # the recurrent layer has fewer where n > d
+    highest = max(operations(largest_n, d) for _, _, operations in CURVES) / 1e6
     axes = Axes(drawing, 76, top, 520, 220, (0, largest_n), (0, highest))
     axes.draw("n (tokens)", "operations per layer, millions")
     points = [largest_n * step / 60 for step in range(61)]
-    curves = (
-        ("Self-attention", "best", self_attention_operations),
-        ("Recurrent", "self", recurrent_operations),
-    )
-    for name, colour, operations in curves:
+    by_height = sorted(CURVES, key=lambda curve: curve[2](largest_n, d))
+    ends = [axes.place(largest_n, operations(largest_n, d) / 1e6) for _, _, operations in by_height]
+    heights = apart([y for _, y in ends], 16)
+    for (name, colour, operations), (x, _), height in zip(by_height, ends, heights, strict=True):
         drawing.polyline(
             [axes.place(n, operations(n, d) / 1e6) for n in points], f"stroke-{colour}", name, stroke=2.5
         )
-        x, y = axes.place(largest_n, operations(largest_n, d) / 1e6)
-        drawing.text(x + 8, y + 4, name, css=f"fill-{colour}")
+        drawing.text(x + 8, height + 4, name, css=f"fill-{colour}")
     marks = [(d, "n = d")] if tokens is None else [(d, "n = d"), (tokens, "this sentence")]
     for n, label in marks:
-        x, y = axes.place(n, recurrent_operations(n, d) / 1e6)
+        x, _ = axes.place(n, 0)
         drawing.polyline([(x, top), (x, top + 220)], "stroke-line", label)
         drawing.text(x + 5, top + 12 + (0 if n == d else 16), label, 11, "fill-faint")
+
+
+def apart(heights: Sequence[float], distance: float) -> list[float]:
+    """Heights from the lowest on the page to the highest, moved up to be a distance apart at least."""
+    placed = list(heights[:1])
+    for height in heights[1:]:
+        placed.append(min(height, placed[-1] - distance))
+    return placed
