@@ -7,9 +7,10 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import read_arrays
 from dragoman.system.toml import overlay, read_toml, section
 from dragoman.training.settings import TrainingSettings
-from dragoman.translation.model_folder import Tokenizers, model_folder, read_settings
+from dragoman.translation.model_folder import WEIGHTS, Tokenizers, model_folder, read_settings
 from dragoman_paper.figures.catalogue import Figure
 from dragoman_paper.figures.choice import Choice
 
@@ -47,7 +48,6 @@ def formula_figure(name: str, run: Path | None, text: str | None) -> str:
     """
     from dragoman_paper.figures.attention_diagram import attention_diagram
     from dragoman_paper.figures.complexity import complexity
-    from dragoman_paper.figures.position_layouts import position_layouts
     from dragoman_paper.figures.recurrence import TOKENS, recurrence_paths
     from dragoman_paper.figures.smoothing import label_smoothing
 
@@ -63,12 +63,27 @@ def formula_figure(name: str, run: Path | None, text: str | None) -> str:
     drawings: dict[str, Callable[[], str]] = {
         "figure-1": lambda: layers_figure(model, run),
         "figure-2": lambda: attention_diagram(model),
-        "positions": lambda: position_layouts(model),
+        "positions": lambda: positions_figure(model, run),
         "complexity": lambda: complexity(model.d_model, None if tokens is None else len(tokens)),
         "recurrence-paths": lambda: recurrence_paths(TOKENS if tokens is None else tokens),
         "label-smoothing": lambda: label_smoothing(*smoothing_of(run)),
     }
     return drawings[name]()
+
+
+def positions_figure(model: ModelSettings, run: Path | None) -> str:
+    """The sinusoids, or the learned tables of a run. Raises `DragomanError` for a model without positions."""
+    from dragoman_paper.figures.position_layouts import learned_positions, position_layouts
+
+    if model.positions == "none":
+        raise DragomanError(
+            f"{run} has no positions (positions = none); leave the run out for the paper's sinusoids."
+        )
+    if run is None or model.positions != "learned":
+        return position_layouts(model)
+    weights = read_arrays(model_folder(run) / WEIGHTS)
+    sides = ("source", "target")
+    return learned_positions({f"{side} positions": weights[f"{side}_positions.table"] for side in sides})
 
 
 def layers_figure(model: ModelSettings, run: Path | None) -> str:

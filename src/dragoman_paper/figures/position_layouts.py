@@ -1,4 +1,9 @@
-"""Sinusoids of positions in both layouts, and their dot products (section 3.5). Imports no torch."""
+"""Sinusoids of positions in both layouts, or a learned table, and dot products (section 3.5).
+
+Imports no torch.
+"""
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -47,6 +52,29 @@ def position_layouts(model: ModelSettings) -> str:
         "distance, but not at every step."
     )
     return finished(drawing, [same, other, distance, f"The model's positions: {model.positions}."])
+
+
+def learned_positions(tables: Mapping[str, Table]) -> str:
+    """SVG of the first rows of learned tables [N D], each with the dot products of its positions."""
+    d_model = next(iter(tables.values())).shape[1]
+    drawing = Drawing(
+        "learned-positions",
+        f"Learned positions of this model, d_model = {d_model}",
+        "Rows are positions; columns are dimensions, and in tables of dot products positions. Blue is "
+        "positive and orange is negative.",
+    )
+    for side, table in tables.items():
+        rows, many = table[:POSITIONS], table[:DOT_PRODUCT_POSITIONS]
+        most, dot_products = float(np.abs(rows).max()) or 1.0, many @ many.T
+        title = f"{side}: as shares of the largest number here, {most:.3g}"
+        draw_table(drawing, title, "dimension", rows / most, max(1.0, min(8.0, 640 / d_model)))
+        title = f"{side}: dot products of two positions, as shares of the largest"
+        largest = float(np.abs(dot_products).max()) or 1.0
+        draw_table(drawing, title, "position", dot_products / largest, ROW_HEIGHT)
+    ticks = [(-1.0, "−1"), (0.0, "0"), (1.0, "1")]
+    drawing.legend(52, drawing.height + 20, "share of the largest number", diverging, ticks)
+    rest = "Each row is learned by itself: the first positions occur in every sentence, the last ones in few."
+    return finished(drawing, [rest, "Without a run, this figure shows the paper's sinusoids."])
 
 
 def products(positions: int, d_model: int) -> Table:
