@@ -31,6 +31,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.model_folder import read_settings, save_model
 from dragoman_paper.figures import attention_figures, measured_pictures, steps
+from dragoman_paper.figures.attention_figures import LayerWeights
 from dragoman_paper.figures.catalogue import FIGURES, listing
 from dragoman_paper.figures.choice import Choice
 from dragoman_paper.figures.complexity import (
@@ -315,16 +316,30 @@ def test_the_lines_of_figure_3_are_the_weights_of_its_query(kind):
     ]
 
 
-def test_the_query_without_a_choice_looks_farthest_among_the_words():
-    found = fake()
-    seen = attention_figures.layer_weights(found, Choice())
-    places = np.arange(4)
-    distances = [
-        sum(float(row[query] @ abs(places - query)) for row in seen.weights) / len(seen.weights)
-        for query in range(3)
-    ]
-    assert attention_figures.query_number(seen, None) == int(np.argmax(distances))
-    assert attention_figures.query_number(seen, "man") == attention_figures.query_number(seen, "▁man") == 1
+@given(st.data())
+def test_the_query_without_a_choice_has_the_dependency_that_is_longer_and_no_other_querys(data):
+    """The same attention of all queries is none, nor is that to a token without letters, or of END."""
+    words = data.draw(st.integers(4, 12))
+    place = st.integers(0, words - 1)
+    query, key = data.draw(st.tuples(place, place).filter(lambda pair: abs(pair[0] - pair[1]) > 1))
+    common, head = data.draw(place), data.draw(st.integers(0, 2))
+    weights = np.full((3, words + 2, words + 2), 0.1, np.float32)
+    weights[:, :, common] += 5
+    weights[:, 0, words], weights[:, -1, 0] = 3, 3  # to a full stop, from END
+    weights[head, query, key] += 1
+    tokens = [*(f"▁w{number}" for number in range(words)), ".", "</s>"]
+    layer = LayerWeights("", 0, weights, tokens, tokens, "", [])
+    assert attention_figures.query_number(layer, None, range(3)) == query
+    assert attention_figures.query_number(layer, "w1", [0]) == 1
+    assert attention_figures.query_number(layer, "▁w1", [0]) == 1
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4, 8, 16])
+def test_lines_of_heads_between_the_same_tokens_are_beside_each_other(heads):
+    lanes = attention_figures.lanes(heads)
+    for (one, width), (other, other_width) in pairwise(lanes):
+        assert other - one > (width + other_width) / 2
+    assert max(abs(place) + width / 2 for place, width in lanes) < attention_figures.COLUMN / 2
 
 
 def test_the_two_heads_without_a_choice_differ_most():

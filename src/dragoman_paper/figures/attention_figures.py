@@ -109,21 +109,33 @@ def difference(first: Array, second: Array) -> float:
     return float(np.abs(first - second).sum(-1).mean() / 2)
 
 
-def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
-    """Of each query [Q] of [H Q K], the mean distance of its keys in tokens, over all heads."""
+def dependencies(weights: Array) -> npt.NDArray[np.float32]:
+    """How long and strong a dependency each weight of [H Q K] is.
+
+    It is the weight beyond the key's mean weight over all queries, times the distance in tokens. Many models
+    attend to the first token or END from everywhere; that is no dependency of one query.
+    """
     queries, keys = np.indices(weights.shape[1:])
-    return (weights * np.abs(queries - keys)).sum(-1).mean(0)
+    return (weights - weights.mean(1, keepdims=True)) * np.abs(queries - keys)
 
 
-def query_number(attention: LayerWeights, requested: str | None) -> int:
-    """The query: a token's number from 1 or its text; without one, the token farthest from its keys.
+def are_words(tokens: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which tokens, but the last, have a letter or digit; all if none has."""
+    words = np.array([any(map(str.isalnum, token)) for token in tokens])
+    words[-1] = False
+    return words | ~words.any()
+
+
+def query_number(attention: LayerWeights, requested: str | None, heads: Sequence[int]) -> int:
+    """The query: a token's number from 1 or its text; without one, the word with the longest dependency in
+    one of these heads.
 
     Raises `DragomanError` if the sentence has no such token.
     """
     if requested is None:
-        last = attention.queries[-1]
-        words = np.array([any(map(str.isalnum, token)) and token != last for token in attention.queries])
-        return int(np.where(words | ~words.any(), mean_distances(attention.weights), -1.0).argmax())
+        pairs = are_words(attention.queries)[:, None] & are_words(attention.keys)
+        most = np.where(pairs, dependencies(attention.weights[list(heads)]), -np.inf).max((0, 2))
+        return int(most.argmax())
     count = len(attention.queries)
     if requested.isascii() and requested.isdigit() and 1 <= int(requested) <= count:
         return int(requested) - 1
@@ -153,10 +165,19 @@ def draw_rows(drawing: Drawing, attention: LayerWeights, thick: int | None) -> t
 
 
 def draw_lines(
-    drawing: Drawing, weights: Array, queries: Sequence[int], colour: str, place: tuple[float, float, float]
+    drawing: Drawing,
+    weights: Array,
+    queries: Sequence[int],
+    colour: str,
+    place: tuple[float, float, float],
+    lane: tuple[float, float] = (0.0, 4.0),
 ) -> None:
-    """Lines from queries to keys of [Q K]; opacity is the weight, of a single query its square root."""
+    """Lines from queries to keys of [Q K]; opacity is the weight, of a single query its square root.
+
+    `lane` is how far they are to the right of the tokens' middle, and the greatest width of a line.
+    """
     left, high, low = place
+    left += lane[0]
     with drawing.group("weights"):
         for query in queries:
             for key, weight in enumerate(weights[query].tolist()):
@@ -164,7 +185,17 @@ def draw_lines(
                     ends = [(left + query * COLUMN, high), (left + key * COLUMN, low)]
                     opacity = clear(weight) if len(queries) == 1 else min(weight, 1.0)
                     title = f"query {query + 1}, key {key + 1}, weight {weight:.3f}"
-                    drawing.polyline(ends, f"stroke-{colour}", title, opacity=opacity, stroke=1 + 3 * weight)
+                    stroke = min(1 + 3 * weight, lane[1])
+                    drawing.polyline(ends, f"stroke-{colour}", title, opacity=opacity, stroke=stroke)
+
+
+def lanes(heads: int) -> list[tuple[float, float]]:
+    """For the lines of each head its distance from the tokens' middle, and their greatest width.
+
+    Lines of two heads between the same tokens are then beside each other.
+    """
+    width = min(4.0, 0.8 * COLUMN / heads)
+    return [((head - (heads - 1) / 2) * (width + 0.2), width) for head in range(heads)]
 
 
 def head_key(drawing: Drawing, heads: Sequence[int], colours: Sequence[str]) -> None:
@@ -180,7 +211,8 @@ def head_key(drawing: Drawing, heads: Sequence[int], colours: Sequence[str]) -> 
 def figure_3(inspection: Inspection, choice: Choice) -> str:
     """One query's attention in the heads of a layer: lines, and a mark for each head at each key."""
     attention = layer_weights(inspection, choice)
-    query, heads = query_number(attention, choice.query), head_numbers(choice.heads, len(attention.weights))
+    heads = head_numbers(choice.heads, len(attention.weights))
+    query = query_number(attention, choice.query, heads)
     colours = [HEAD_COLOURS[head % len(HEAD_COLOURS)] for head in heads]
     token = attention.queries[query]
     drawing = Drawing(
@@ -191,8 +223,8 @@ def figure_3(inspection: Inspection, choice: Choice) -> str:
         f"{sentences(inspection)}",
     )
     place = draw_rows(drawing, attention, query)
-    for head, colour in zip(heads, colours, strict=True):
-        draw_lines(drawing, attention.weights[head], [query], colour, place)
+    for head, colour, lane in zip(heads, colours, lanes(len(heads)), strict=True):
+        draw_lines(drawing, attention.weights[head], [query], colour, place, lane)
     top = drawing.height + 14
     drawing.text(16, top + 4, "weight of each head, by key", 11, "fill-faint")
     for row, (head, colour) in enumerate(zip(heads, colours, strict=True)):
@@ -203,11 +235,10 @@ def figure_3(inspection: Inspection, choice: Choice) -> str:
             drawing.rectangle(x, y, COLUMN * 0.84, BAR, f"fill-{colour}", title, opacity=clear(weight))
     head_key(drawing, heads, colours)
     many = "Colours repeat: the order of the marks tells heads apart."
-    chosen = "The query is the token with the greatest mean distance to its keys; --query chooses another."
     notes = [
         unit("the square root of"),
         *[many] * (len(heads) > len(HEAD_COLOURS)),
-        *[chosen] * (choice.query is None),
+        *why_this_query(choice),
     ]
     return finished(drawing, [*notes, attention.axes, *attention.notes])
 
@@ -215,8 +246,8 @@ def figure_3(inspection: Inspection, choice: Choice) -> str:
 def figure_4(inspection: Inspection, choice: Choice) -> str:
     """All attention of a head above, one query's in two heads below."""
     attention = layer_weights(inspection, choice)
-    query = query_number(attention, choice.query)
     heads = two_heads(attention.weights, choice.heads)
+    query = query_number(attention, choice.query, heads)
     token = attention.queries[query]
     drawing = Drawing(
         "figure-4",
@@ -229,11 +260,11 @@ def figure_4(inspection: Inspection, choice: Choice) -> str:
     draw_lines(drawing, attention.weights[heads[0]], range(len(attention.queries)), HEAD_COLOURS[0], place)
     drawing.text(16, drawing.height + 34, f"The query {token} in both heads", 13, bold=True)
     place = draw_rows(drawing, attention, query)
-    for head, colour in zip(heads, HEAD_COLOURS, strict=False):
-        draw_lines(drawing, attention.weights[head], [query], colour, place)
+    for head, colour, lane in zip(heads, HEAD_COLOURS, lanes(2), strict=False):
+        draw_lines(drawing, attention.weights[head], [query], colour, place, lane)
     head_key(drawing, heads, HEAD_COLOURS[:2])
-    notes = [unit("(below: the square root of)"), *why_these(choice), attention.axes, *attention.notes]
-    return finished(drawing, notes)
+    notes = [unit("(below: the square root of)"), *why_these(choice), *why_this_query(choice)]
+    return finished(drawing, [*notes, attention.axes, *attention.notes])
 
 
 def figure_5(inspection: Inspection, choice: Choice) -> str:
@@ -261,6 +292,15 @@ def unit(opacity: str) -> str:
 def why_these(choice: Choice) -> list[str]:
     """Why these heads are drawn, if the user has not chosen them."""
     return ["These two heads of the layer differ most; --heads chooses others."] * (not choice.heads)
+
+
+def why_this_query(choice: Choice) -> list[str]:
+    """Why this query is drawn, if the user has not chosen it."""
+    chosen = (
+        "The query is the word with the longest strong dependency in a head: weight beyond the key's mean "
+        "over queries, times the distance. --query chooses another."
+    )
+    return [chosen] * (choice.query is None)
 
 
 def difference_note(attention: LayerWeights, heads: tuple[int, int]) -> str:

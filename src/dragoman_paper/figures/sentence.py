@@ -48,5 +48,5 @@ def draw_for_sentence(name: str, run: Path, sentence: str, choice: Choice, searc
     inspection = inspect(translator, sentence, search)
     if name == "query-key-value":
         return measured_pictures.head_matrices(inspection, layer, head)
-    query = query_number(layer_weights(inspection, choice), choice.query)
+    query = query_number(layer_weights(inspection, choice), choice.query, [head])
     return inspection.svg("numbers", layer + 1, head + 1, kind="encoder", query=query + 1)
