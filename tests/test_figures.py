@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -23,6 +24,7 @@ from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.record.record import TokenProbability
 from dragoman.inspection.views.attention_pictures import KIND_NAMES
 from dragoman.inspection.views.drawing import Drawing, decimal
+from dragoman.inspection.views.png import has_font, letters_without_font, with_common_characters
 from dragoman.model.build import build_model
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.sinusoids import sinusoid_table
@@ -196,6 +198,28 @@ def test_a_model_without_attention_gets_a_sentence(figure, tmp_path, name):
     status, _, err = figure(name, tmp_path / "lstm", *sentence, "--out", tmp_path / "x.svg")
     assert (status, (tmp_path / "x.svg").exists()) == (2, False)
     assert "lstm" in err.lower()
+
+
+@given(st.text("ab&<1₀₁₂₉ᵀ▁我", min_size=1, max_size=12))
+def test_a_png_has_the_texts_of_a_picture_in_characters_that_fonts_have(words):
+    drawing = Drawing("a", "title", "description")
+    drawing.text(10, 40, words, title=f"{words} above")
+    root = ElementTree.fromstring(with_common_characters(drawing.svg()))
+    shown = [each for each in root.iter() if each.tag.endswith("}text")][-1]
+    letters = "".join(shown.itertext())
+    assert letters == f"{shown[0].text}{words.translate(str.maketrans('₀₁₂₉ᵀ▁', '0129T_'))}"
+    lowered = [each.text for each in shown if each.get("baseline-shift") == "sub"]
+    assert lowered == [str("₀₁₂₃₄₅₆₇₈₉".index(each)) for each in words if each in "₀₁₂₉"]
+
+
+@pytest.mark.skipif(shutil.which("fc-list") is None, reason="fontconfig is missing")
+def test_letters_that_no_font_has_are_found():
+    program = shutil.which("fc-list")
+    assert has_font(program, "a")
+    assert not has_font(program, chr(0x10FFFD))
+    drawing = Drawing("a", "title", "description")
+    drawing.text(10, 40, "W₁ Kᵀ ▁Ähre 1 我们 猫")
+    assert len(letters_without_font(drawing.svg())) == (not has_font(program, "猫"))
 
 
 def test_learned_positions_are_drawn_from_the_models_own_tables(figure, tmp_path):
