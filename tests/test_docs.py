@@ -134,6 +134,17 @@ def test_python_of_the_documentation_compiles(path):
         compile(code, path.name, "exec")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in SHELL if path.parent.name == "tutorials" and path.stem != "index"],
+    ids=lambda path: path.stem,
+)
+def test_a_tutorial_activates_the_environment_before_it_needs_it(path):
+    text = path.read_text(encoding="utf-8")
+    calls = re.finditer(r"^(?:echo .* \| )?(?:dragoman|pip) |^import dragoman", text, re.MULTILINE)
+    assert ". .venv/bin/activate" in text[: min(call.start() for call in calls)]
+
+
 def test_computed_answers_are_what_is_computed():
     text = "\n".join(blocks(DOCS / "explanation" / "questions.md", "pycon"))
     runner = doctest.DocTestRunner(verbose=False)
