@@ -34,7 +34,7 @@ from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import ABOUT, SETTINGS, WEIGHTS
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MAX_SECONDS
-from tools.docs import command_line, experiments, http_apis, markdown, python, recipes, results
+from tools.docs import command_line, experiments, http_apis, markdown, outcome, python, recipes, results
 from tools.docs.number_columns import is_number
 
 ROOT = Path(__file__).parents[1]
@@ -143,6 +143,30 @@ def test_a_tutorial_activates_the_environment_before_it_needs_it(path):
     text = path.read_text(encoding="utf-8")
     calls = re.finditer(r"^(?:echo .* \| )?(?:dragoman|pip) |^import dragoman", text, re.MULTILINE)
     assert ". .venv/bin/activate" in text[: min(call.start() for call in calls)]
+
+
+NUMBER = re.compile(r"\d|\b(two|three|four|five|six|seven|eight|nine|ten|half)\b", re.IGNORECASE)
+NO_RESULT = re.compile(
+    r"`[^`]*`|(?<=\])\([^()]*\)|\[[^\[\]]*\]\([^()]*#[^()]*\)"
+    r"|\b(sections?|figures?|tables?|equations?) [\d.]+|\b(19|20)\d\d\b",
+    re.IGNORECASE,
+)
+"""Code, where links lead, links to questions and items, numbers of the paper's parts, and years."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in PAGES if "experiments/" in path.read_text("utf-8") and path.stem != "mistakes"],
+    ids=lambda path: path.stem,
+)
+def test_what_an_experiment_found_is_from_its_result(path):
+    """A sentence about an experiment has no number of its own: roles write those of the file."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for name in re.findall(r"\{(?:outcome|verdict)\}`([^`]*)`", text):
+        assert outcome.outcome(name).startswith("Verdict: ")
+    for sentence in re.split(r"(?<=[.:])\s+(?=[A-Z(\[{])|\n\n|^- ", text, flags=re.MULTILINE):
+        if re.search(r"\bexperiments/[a-z-]+\.md\)", sentence):
+            assert not NUMBER.search(NO_RESULT.sub("", sentence)), " ".join(sentence.split())
 
 
 def test_computed_answers_are_what_is_computed():

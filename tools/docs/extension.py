@@ -15,6 +15,7 @@ from tools.docs import command_line, experiments, http_apis, python, recipes, re
 from tools.docs.dark_pictures import DarkPictures
 from tools.docs.markdown import write
 from tools.docs.number_columns import NumberColumns
+from tools.docs.outcome import Outcome, Verdict
 from tools.docs.paper_directives import Paper, PaperTable
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +100,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.add_directive("paper", Paper)
     app.add_directive("paper-table", PaperTable)
+    app.add_role("verdict", Verdict())
+    app.add_role("outcome", Outcome())
     app.add_transform(DarkPictures)
     app.add_transform(NumberColumns)
     app.connect("builder-inited", write_pages)
