@@ -60,8 +60,8 @@ def normalisation_picture(measurement: Normalisation, layer: int) -> str:
     notes = [
         f"Orange: this model's layer normalisation takes mean and deviation of each token over all "
         f"{measurement.taken.shape[1]} features; other tokens and sentences do not matter.",
-        f"Blue: batch normalisation (--norm batch) would take them of each feature over all tokens of a batch "
-        f"except padding, here of this sentence's {len(measurement.taken)}. They would depend on the other "
+        "Blue: batch normalisation (--norm batch) would take them of each feature over all tokens of a batch "
+        f"but padding, here of this sentence's {len(measurement.taken)}. They would depend on the other "
         "sentences.",
     ]
     return finished(drawing, [*notes, note])

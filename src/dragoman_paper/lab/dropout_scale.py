@@ -12,7 +12,7 @@ CLAIM = Claim(
     title="What dropout does to the values that it keeps",
     section="5.4",
     claim="Dropout with P_drop = 0.1 multiplies the remaining activations by 0.9.",
-    claimed_by="study notes",
+    claimed_by="some explanations; the study notes rightly say that it divides by 0.9",
     topics=("W7",),
 )
 P, SEEDS = 0.1, (1, 2, 3)
