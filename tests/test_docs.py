@@ -169,11 +169,12 @@ def test_what_an_experiment_found_is_from_its_result(path):
             assert not NUMBER.search(NO_RESULT.sub("", sentence)), " ".join(sentence.split())
 
 
-def test_computed_answers_are_what_is_computed():
-    text = "\n".join(blocks(DOCS / "explanation" / "questions.md", "pycon"))
+@pytest.mark.parametrize(("name", "examples"), [("questions", 52), ("notes", 48)])
+def test_computed_answers_are_what_is_computed(name, examples):
+    text = "\n".join(blocks(DOCS / "explanation" / f"{name}.md", "pycon"))
     runner = doctest.DocTestRunner(verbose=False)
-    runner.run(doctest.DocTestParser().get_doctest(text, {}, "questions.md", None, None))
-    assert runner.summarize() == (0, 52)
+    runner.run(doctest.DocTestParser().get_doctest(text, {}, f"{name}.md", None, None))
+    assert runner.summarize() == (0, examples)
 
 
 def test_the_page_of_files_names_those_of_a_model():
