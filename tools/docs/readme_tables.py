@@ -19,7 +19,13 @@ from dragoman_paper.tables import baselines_page, curves_page, page, table1
 
 ROOT = Path(__file__).parents[2]
 READMES = (ROOT / "benchmarks" / "README.md", ROOT / "experiments" / "README.md")
-PAGES = (*READMES, ROOT / "docs" / "inspection.md", ROOT / "docs" / "inspection-compared.md")
+DOCS = ROOT / "docs"
+PAGES = (
+    *READMES,
+    DOCS / "inspection.md",
+    DOCS / "inspection-compared.md",
+    DOCS / "explanation" / "claims.md",
+)
 """With those of the documentation, whose other tables have no measurements."""
 
 
