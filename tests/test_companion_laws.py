@@ -39,8 +39,8 @@ from dragoman_paper.figures import (
 )
 from dragoman_paper.figures.attention_diagram import attention_diagram
 from dragoman_paper.figures.choice import Choice
+from dragoman_paper.figures.complexity import KERNEL, NEIGHBOURHOOD, complexity
 from dragoman_paper.figures.complexity import ROWS as TABLE_1
-from dragoman_paper.figures.complexity import complexity
 from dragoman_paper.figures.learning_curves import Point, learning_curves
 from dragoman_paper.figures.smoothing import label_smoothing
 from dragoman_paper.lab.frame import catalogue, cells, pictures, report
@@ -87,14 +87,16 @@ def test_figure_2_has_the_shapes_whose_products_it_draws():
     assert (words.count("[48, 5]"), words.count("[48, 7]")) == (6, 3)  # three heads behind each other
 
 
-def test_the_numbers_of_a_sentence_are_the_terms_of_table_1():
-    d, n = 20, 7
-    words = words_of(complexity(d, n))
+@pytest.mark.parametrize("n", [7, 27, 100])
+def test_the_numbers_of_a_sentence_are_the_terms_of_table_1(n):
+    words, d = words_of(complexity(20, n)), 20
     place = words.index(f"For this sentence, n = {n} tokens") + 1
-    for row, start in zip(TABLE_1[:2], (place, place + 4), strict=True):
+    names = {"n": n, "d": d, "k": KERNEL, "r": min(NEIGHBOURHOOD, n)}
+    names["log_k"] = lambda n: next(layers for layers in range(n) if KERNEL**layers >= n)
+    for row, start in zip(TABLE_1, range(place, place + 16, 4), strict=True):
         terms = [row.operations, row.sequential, row.path]
-        numbers = [eval(term.replace("²", "**2").replace("·", "*"), {"n": n, "d": d}) for term in terms]
-        assert words[start : start + 4] == [row.layer, *(f"{number:,}" for number in numbers)]
+        numbers = [eval(term.replace("²", "**2").replace("·", "*"), names) for term in terms]
+        assert words[start : start + 4] == [row.layer, *(f"{math.ceil(number):,}" for number in numbers)]
 
 
 def lines_by_title(svg):

@@ -1,5 +1,6 @@
 """The paper's Table 1 with the sizes of a model. This module imports no torch."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -74,7 +75,7 @@ def complexity(d_model: int, tokens: int | None) -> str:
     draw_curves(drawing, d_model, tokens)
     notes = [
         "n: tokens. d: d_model. k: width of a convolution's kernel. r: positions that a query attends to. "
-        f"The curves have k = {KERNEL} and r = {NEIGHBOURHOOD}.",
+        f"Curves and numbers have k = {KERNEL} and r = {NEIGHBOURHOOD}.",
         f"Self-attention has fewer operations than a recurrent layer if n < d, here fewer than {d_model} "
         "tokens. Terms are those of Table 1: constant factors are left out, and so are the projections.",
         "A convolution needs k times the operations of a recurrent layer, restricted self-attention r / n "
@@ -100,12 +101,14 @@ def draw_table(drawing: Drawing) -> None:
 
 
 def draw_numbers(drawing: Drawing, d: int, n: int) -> None:
-    """Draw the operations of all rows for a sentence of n tokens."""
+    """Draw the table with the numbers of a sentence of n tokens, rounded up."""
     y = drawing.height + 34
     drawing.text(16, y, f"For this sentence, n = {n} tokens", 13, bold=True)
-    for number, (row, (_, _, operations)) in enumerate(zip(ROWS, CURVES, strict=True)):
-        drawing.text(COLUMNS[0], y + 26 + 24 * number, row.layer, css="fill-ink")
-        drawing.text(COLUMNS[1], y + 26 + 24 * number, f"{operations(n, d):,.0f}", css="fill-ink")
+    lengths = (1, n, math.ceil(round(math.log(n, KERNEL), 9)), math.ceil(n / NEIGHBOURHOOD))
+    for number, (row, (_, _, operations), length) in enumerate(zip(ROWS, CURVES, lengths, strict=True)):
+        sequential = n if row.sequential == "n" else 1
+        cells = (row.layer, f"{operations(n, d):,.0f}", f"{sequential:,}", f"{length:,}")
+        draw_row(drawing, y + 26 + 24 * number, cells)
 
 
 def draw_curves(drawing: Drawing, d: int, tokens: int | None) -> None:
