@@ -284,7 +284,7 @@ def write_adapters(base: Path, folder: Path) -> None:
 
 def write_models(folder: Path) -> None:
     """Models as other toolkits write them, from the tests of their imports."""
-    from tests import test_fairseq, test_joeynmt, test_opennmt_py
+    from tests import test_fairseq, test_joeynmt, test_marian, test_opennmt_py
 
     test_fairseq.folder_of(folder)
     for name, pattern in (("data-bin", "dict.*.txt"), ("checkpoints", "checkpoint_best.pt")):
@@ -293,6 +293,7 @@ def write_models(folder: Path) -> None:
             shutil.copy(path, folder / name)
     path, *_ = test_opennmt_py.checkpoint(folder)
     path.rename(folder / "model_step_100000.pt")
+    test_marian.random_model(folder / "en-de", **test_marian.KINDS["all tied"])
     (folder / "models").mkdir()
     test_joeynmt.Folder(folder / "models" / "wmt_ende")
     shutil.copytree(folder / "models" / "wmt_ende", folder / "FOLDER", dirs_exist_ok=True)

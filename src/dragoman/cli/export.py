@@ -16,14 +16,16 @@ class Export:
 
     run: Path
     """The run's folder, or the folder `model` in it."""
-    to: Literal["huggingface", "ctranslate2", "onnx", "argos", "adapter"]
-    """The format: MarianMTModel of transformers, CTranslate2, two ONNX graphs, a package for Argos Translate
-    and LibreTranslate, or the adapter of a run with --lora-rank."""
+    to: Literal["huggingface", "marian", "ctranslate2", "onnx", "argos", "adapter"]
+    """The format: MarianMTModel of transformers, Marian's own files, CTranslate2, two ONNX graphs, a package
+    for Argos Translate and LibreTranslate, or the adapter of a run with --lora-rank."""
     out: Path
     """The folder to write (for argos a file whose name ends in .argosmodel)."""
     precision: Literal["float32", "int8"] = option("float32", OnlyWith("to", ("ctranslate2", "argos")))
     """Number type of the weights; int8 is only for CTranslate2 and Argos Translate."""
-    samples: Path | None = option(None, OnlyWith("to", ("huggingface", "ctranslate2", "onnx", "argos")))
+    samples: Path | None = option(
+        None, OnlyWith("to", ("huggingface", "marian", "ctranslate2", "onnx", "argos"))
+    )
     """Sentences to compare with, one per line. None is a few sentences of random tokens."""
     source_language: str | None = option(None, OnlyWith("to", ("argos",)))
     """For argos: the code of the source language, such as en or pt-BR; None is what the run says."""
@@ -76,7 +78,7 @@ def read_samples(path: Path | None) -> list[str] | None:
 
 COMMAND = Command(
     "export",
-    "Write a model for Hugging Face, CTranslate2, ONNX or Argos Translate.",
+    "Write a model for Hugging Face, Marian, CTranslate2, ONNX or Argos Translate.",
     export,
     Export,
     example="dragoman export runs/ende --to ctranslate2 --out ende.ct2",

@@ -15,19 +15,27 @@ from dragoman.system.wording import counted
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 if TYPE_CHECKING:
+    from dragoman.interop.verify import ReferenceEngine
     from dragoman.interop.weights import Imported
+
+ENGINES = {"huggingface": "transformers", "marian": "pymarian"}
+"""The packages in which a toolkit's models are compared, if they are installed."""
 
 
 @dataclass(frozen=True)
 class Import:
-    """Convert another toolkit's model. Those of Hugging Face are compared with transformers, if installed."""
+    """Convert another toolkit's model.
+
+    Those of Hugging Face and of Marian are compared with transformers and pymarian, if these are installed.
+    """
 
     model: Path
     """The folder or checkpoint of the model."""
-    origin: Literal["huggingface", "fairseq", "opennmt-py", "joeynmt", "adapter"] = field(
+    origin: Literal["huggingface", "marian", "fairseq", "opennmt-py", "joeynmt", "adapter"] = field(
         metadata=option_name("from")
     )
-    """The toolkit of the model; adapter is an adapter of dragoman export, which is merged with its base
+    """The toolkit of the model: marian is for Marian's own files, huggingface for those of MarianMTModel too;
+    adapter is an adapter of dragoman export, which is merged with its base
     model."""
     out: Path
     """The folder to write, which can be used like that of a run."""
@@ -82,38 +90,53 @@ def import_model(arguments: Arguments) -> None:
 
 
 def compare(settings: Import, imported: "Imported") -> None:
-    """Compare the model with the toolkit's own engine, if it is Hugging Face's; say what was compared."""
+    """Compare the model with the toolkit's own engine, where there is one; say what was compared."""
     from dragoman.interop.verify import samples, verify
 
     model, tokenizers = imported.model, imported.tokenizers
-    if settings.origin != "huggingface":
+    module = ENGINES.get(settings.origin)
+    if module is None:
         if settings.samples:
             raise DragomanError(
-                f"--samples is for --from huggingface; models of {settings.origin} are not compared."
+                f"--samples is for --from {' and '.join(ENGINES)}; models of {settings.origin} are not "
+                "compared."
             )
         say(f"The names and shapes of all tensors fit; there is no comparison with {settings.origin} itself.")
-    elif find_spec("transformers") is None:
+        return
+    installation = f"pip install 'dragoman[{settings.origin}]'"
+    if find_spec(module) is None:
         if settings.samples:
-            raise DragomanError("--samples needs transformers: pip install 'dragoman[huggingface]'")
+            raise DragomanError(f"--samples needs {module}: {installation}")
         say(
-            "transformers is not installed, so nothing was compared (pip install 'dragoman[huggingface]'); "
+            f"{module} is not installed, so nothing was compared ({installation}); "
             "the names and shapes of all tensors fit."
         )
-    else:
-        from dragoman.interop.huggingface import engine
+        return
+    sentences = read_samples(settings.samples) or samples(tokenizers, model.longest_source)
+    count = counted(len(sentences), "sentence")
+    reference_engine = engine_of(settings, imported)
+    what = "tokens, log-probabilities and greedy translations"
+    if not reference_engine.searches:
+        what = "tokens and log-probabilities"
+    say(f"Comparing {what} of {count} in {module} and here.")
+    difference = verify(reference_engine, model, tokenizers, sentences)
+    say(f"For {count} the log-probabilities there and here differ by {difference:.1g} nats at most.")
 
-        sentences = read_samples(settings.samples) or samples(tokenizers, model.longest_source)
-        count = counted(len(sentences), "sentence")
-        what = "tokens, log-probabilities and greedy translations"
-        say(f"Comparing {what} of {count} in transformers and here.")
-        reference_engine = engine(settings.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
-        difference = verify(reference_engine, model, tokenizers, sentences)
-        say(f"For {count} the log-probabilities there and here differ by {difference:.1g} nats at most.")
+
+def engine_of(settings: Import, imported: "Imported") -> "ReferenceEngine":
+    """The model in the toolkit's own engine."""
+    if settings.origin == "marian":
+        from dragoman.interop import marian
+
+        return marian.engine(settings.model, imported.vocabularies)
+    from dragoman.interop import huggingface
+
+    return huggingface.engine(settings.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
 
 
 COMMAND = Command(
     "import",
-    "Read a model of Hugging Face, fairseq, OpenNMT-py or JoeyNMT.",
+    "Read a model of Hugging Face, Marian, fairseq, OpenNMT-py or JoeyNMT.",
     import_model,
     Import,
     example="dragoman import opus-mt-en-de --from huggingface --out runs/opus",

@@ -7,26 +7,30 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from dragoman.interop.verify import ReferenceEngine, samples, verify
+from dragoman.interop.vocabulary import Vocabulary
 from dragoman.model.transformer import Transformer
 from dragoman.system.arguments import argument
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.files import atomic_write
 from dragoman.system.new_folder import exists_already, refuse_existing, refuse_taken, write_new_folder
 from dragoman.system.wording import counted
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import StoredModel, torch_model
 from dragoman.translation.texts import list_of_texts
 
 logger = logging.getLogger(__name__)
-ExportFormat = Literal["huggingface", "ctranslate2", "onnx", "argos"]
+ExportFormat = Literal["huggingface", "marian", "ctranslate2", "onnx", "argos"]
 WeightType = Literal["float32", "int8"]
 CONTENTS: dict[ExportFormat, str] = {
     "huggingface": "a MarianMTModel",
+    "marian": "a model of Marian",
     "ctranslate2": "a CTranslate2 model",
     "onnx": "two ONNX graphs, the encoder and a step of the decoder,",
     "argos": "a package of Argos Translate",
 }
 READERS: dict[ExportFormat, str] = {
     "huggingface": "transformers.MarianMTModel.from_pretrained",
+    "marian": "marian-decoder --config decoder.yml",
     "ctranslate2": "ctranslate2.Translator",
     "onnx": "onnxruntime.InferenceSession",
     "argos": "argostranslate.package.install_from_path, and so LibreTranslate",
@@ -142,6 +146,18 @@ def formats_of(
                     lambda folder: huggingface.engine(folder, *ids),
                 )
             ]
+        if to == "marian":
+            import pymarian  # noqa: F401  which the comparison needs
+
+            from dragoman.interop import marian
+
+            vocabularies = (same_ids(tokenizers.source), same_ids(tokenizers.target))
+            return [
+                (
+                    lambda folder: marian.write(model, tokenizers, folder),
+                    lambda folder: marian.engine(folder, vocabularies),
+                )
+            ]
         if to == "onnx":
             from dragoman.interop import onnx
 
@@ -171,6 +187,12 @@ def formats_of(
 
     float32 = ctranslate2_format("float32")  # int8 is checked after float32, where differences must be tiny
     return [float32, ctranslate2_format("int8")] if precision == "int8" else [float32]
+
+
+def same_ids(tokenizer: Tokenizer) -> Vocabulary:
+    """The vocabulary of a format that has our order of ids."""
+    ids = range(len(tokenizer))
+    return Vocabulary(tokenizer.pieces(ids), list(ids))
 
 
 def write_package(out: Path, write: Callable[[Path], None]) -> None:

@@ -21,7 +21,7 @@ from dragoman.translation.translator import Translator
 if TYPE_CHECKING:
     from dragoman.interop.weights import Imported
 
-Toolkit = Literal["huggingface", "fairseq", "opennmt-py", "joeynmt"]
+Toolkit = Literal["huggingface", "marian", "fairseq", "opennmt-py", "joeynmt"]
 
 
 def load(
@@ -88,6 +88,10 @@ def read_files(model: Path, origin: Toolkit) -> "Imported":
             from dragoman.interop import huggingface
 
             return huggingface.read(model)
+        if origin == "marian":
+            from dragoman.interop import marian
+
+            return marian.read(model)
         if origin == "fairseq":
             from dragoman.interop import fairseq
 

@@ -185,36 +185,70 @@ def check_brackets(text: str, place: str) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """The value of a YAML file, which may have anchors and aliases.
+    """The value of a YAML file, as `parse_yaml`. Raises `DragomanError` if it cannot be read, too."""
+    import_yaml(str(path))  # without it, no file is read
+    return parse_yaml(read_text(path, MAX_YAML), str(path))
 
-    Raises `DragomanError` if it cannot be read, if aliases repeat so much that it has more than `MAX_NODES`
-    values, as `check_values`, and without PyYAML.
+
+def parse_yaml(text: str, place: str) -> Any:
+    """The value of a YAML text, which may have anchors and aliases, and whose size the caller bounds.
+
+    Raises `DragomanError` with the place for what is not YAML, if aliases repeat so much that it has more
+    than `MAX_NODES` values, as `check_values`, and without PyYAML.
     """
-    try:
-        import yaml
-    except ImportError as error:
-        raise DragomanError(f"Reading {path} needs PyYAML: pip install 'dragoman[import]'.") from error
-    text, loader = read_text(path, MAX_YAML), None
-    check_brackets(text, str(path))  # PyYAML takes time of their square
+    yaml, loader = import_yaml(place), None
+    check_brackets(text, place)  # PyYAML takes time of their square
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        check_nodes(node, path)
+        check_nodes(node, place)
         value = None if node is None else loader.construct_document(node)
     except DragomanError:
         raise
     except RecursionError as error:
-        raise too_deep(str(path)) from error
+        raise too_deep(place) from error
     except (ValueError, TypeError, AttributeError, OverflowError, LookupError, yaml.YAMLError) as error:
-        raise DragomanError(f"{path} cannot be read as YAML: {' '.join(reason(error).split())}.") from error
+        raise DragomanError(f"{place} cannot be read as YAML: {' '.join(reason(error).split())}.") from error
     finally:
         if loader is not None:
             loader.dispose()
-    check_values([value], str(path), is_finite=False)
+    check_values([value], place, is_finite=False)
     return value
 
 
-def check_nodes(root: Any, path: Path) -> None:
+def read_yaml_table(path: Path, most: int) -> dict[str, str]:
+    """The keys and values of a YAML file that has one table of plain values, as texts.
+
+    It is read in linear time. Of a repeated key the first value counts. Raises `DragomanError` if it cannot
+    be read, for anything else in it, and without PyYAML.
+    """
+    yaml, table, key = import_yaml(str(path)), dict[str, str](), None
+    parser = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
+    try:
+        for event in yaml.parse(read_text(path, most), parser):
+            if isinstance(event, yaml.ScalarEvent):
+                if key is None:
+                    key = event.value
+                else:
+                    table.setdefault(key, event.value)
+                    key = None
+            elif isinstance(event, yaml.AliasEvent | yaml.SequenceStartEvent) or key is not None:
+                raise DragomanError(f"{path} is no table of plain values.")
+    except yaml.YAMLError as error:
+        raise DragomanError(f"{path} cannot be read as YAML: {' '.join(reason(error).split())}.") from error
+    return table
+
+
+def import_yaml(place: str) -> Any:
+    """The module of PyYAML. Raises `DragomanError` with the place if it is not installed."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise DragomanError(f"Reading {place} needs PyYAML: pip install 'dragoman[import]'.") from error
+    return yaml
+
+
+def check_nodes(root: Any, place: str) -> None:
     """Count the values of a YAML file, those of an alias each time it stands for them.
 
     Merge keys copy what their aliases stand for, so the count bounds the work of making the values. Raises
@@ -225,14 +259,14 @@ def check_nodes(root: Any, path: Path) -> None:
     def count(node: Any) -> int:
         if (known := counts.get(id(node))) is not None:
             if not known:
-                raise DragomanError(f"{path} has an alias within what it stands for.")
+                raise DragomanError(f"{place} has an alias within what it stands for.")
             return known
         counts[id(node)] = 0
         children = node.value if isinstance(node.value, list) else ()
         parts = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
         counts[id(node)] = total = 1 + sum(map(count, parts))
         if total > MAX_NODES:
-            raise DragomanError(f"{path} has more than {MAX_NODES:,} values, aliases included.")
+            raise DragomanError(f"{place} has more than {MAX_NODES:,} values, aliases included.")
         return total
 
     if root is not None:
