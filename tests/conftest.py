@@ -214,6 +214,8 @@ VARIANTS = {
     ),
 }
 """Models for the laws that every model keeps; tests of search and of all else have those above."""
+SSRU = replace(TINY, decoder_mixer="ssru", norm="pre", output_bias=True)
+"""A variant that no inspection shows."""
 KINDS = [pytest.param(name, marks=pytest.mark.long if name == "gru" else ()) for name in MODELS]
 """For tests of search and attribution. A GRU differs from an LSTM in its cell alone; the laws hold for it."""
 VOCABULARY = 11

@@ -15,13 +15,15 @@ from dragoman.model.interface import Model
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.variants import BatchNorm
-from tests.conftest import MODELS, VARIANTS, VOCABULARY, no_shape_checks, random_model
+from tests.conftest import MODELS, SSRU, VARIANTS, VOCABULARY, no_shape_checks, random_model
+
+KINDS = MODELS | VARIANTS | {"ssru": SSRU}
 
 
-@pytest.fixture(params=MODELS | VARIANTS)
+@pytest.fixture(params=KINDS)
 def model(request: pytest.FixtureRequest) -> Model:
     """As the fixture of other tests, of variants too."""
-    return random_model((MODELS | VARIANTS)[request.param])
+    return random_model(KINDS[request.param])
 
 
 def features(model: Model, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -157,10 +159,10 @@ def set_rates(modules: dict[nn.Module, str], rate: float) -> None:
         setattr(module, name, rate)
 
 
-@pytest.fixture(params=MODELS | VARIANTS)
+@pytest.fixture(params=KINDS)
 def dropped(request: pytest.FixtureRequest) -> Model:
     """Each model, in training, with a rate of dropout for every part that can have one."""
-    settings = replace((MODELS | VARIANTS)[request.param], dropout=0.5)
+    settings = replace(KINDS[request.param], dropout=0.5)
     if any(isinstance(module, MultiHeadAttention) for module in random_model(settings).modules()):
         settings = replace(settings, attention_dropout=0.25)
     return random_model(settings).train()

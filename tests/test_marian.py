@@ -40,11 +40,14 @@ PRE = {
     "transformer-postprocess": "da",
     "transformer-postprocess-top": "n",
 }
+RECURRENT = {"transformer-decoder-autoreg": "rnn", "dec-cell": "ssru"}
 KINDS = {
     "all tied": {"tied-embeddings-all": True},
     "two vocabularies": {"transformer-ffn-activation": "relu", "transformer-decoder-dim-ffn": NARROWER},
     "target tied, pre-norm, no bias": {"tied-embeddings": True, "output-omit-bias": True, **PRE},
     "source tied, tied layers": {"tied-embeddings-src": True, "transformer-tied-layers": [2, 1, 2]},
+    "recurrence": {"tied-embeddings-all": True, **RECURRENT},
+    "recurrence, pre-norm": {"tied-embeddings": True, **RECURRENT, **PRE},
     "tables of words": {"table": True},
     "a table of pieces": {"table": True, "pieces": True, "tied-embeddings-all": True},
 }
@@ -122,7 +125,18 @@ def random_arrays(options):
     for side, width in (("encoder", WIDER), ("decoder", options["transformer-decoder-dim-ffn"] or WIDER)):
         norms = [f"{side}_top_ln_{kind}" for kind in ("scale", "bias") if is_pre]
         for layer in (f"{side}_l{number}" for number in numbers[side]):
-            attentions = [f"{layer}_{kind}" for kind in ("self", *["context"] * (side == "decoder"))]
+            is_recurrent = side == "decoder" and options["transformer-decoder-autoreg"] == "rnn"
+            kinds = [*["self"] * (not is_recurrent), *["context"] * (side == "decoder")]
+            attentions = [f"{layer}_{kind}" for kind in kinds]
+            if is_recurrent:
+                name = f"{layer}_rnn"
+                shapes |= {
+                    f"{name}_W": (WIDTH, WIDTH),
+                    f"{name}_Wf": (WIDTH, WIDTH),
+                    f"{name}_bf": (1, WIDTH),
+                }
+                ending = "_pre" if is_pre else ""
+                norms += [f"{name}{'' if is_pre else '_ffn'}_ln_{kind}{ending}" for kind in ("scale", "bias")]
             for name in attentions:
                 shapes |= {f"{name}_W{part}": (WIDTH, WIDTH) for part in "qkvo"}
                 shapes |= {f"{name}_b{part}": (1, WIDTH) for part in "qkvo"}
@@ -211,7 +225,20 @@ class Equations:
         logits = torch.from_numpy(x @ output.T + self.arrays.get("decoder_ff_logit_out_b", 0))
         return logits.log_softmax(-1)
 
+    def recurrence(self, x, name):
+        cell, outputs = np.zeros(WIDTH), []
+        for row in x:
+            forget = 1 / (1 + np.exp(-self.affine(row, name, "f")[0]))
+            cell = forget * cell + (1 - forget) * (row @ self.arrays[f"{name}_W"])
+            outputs.append(np.maximum(cell, 0))
+        return np.stack(outputs)
+
     def autoregression(self, x, layer):
+        if self.options["transformer-decoder-autoreg"] == "rnn":
+            name = f"{layer}_rnn"
+            return self.sublayer(
+                x, name if self.is_pre else f"{name}_ffn", lambda y: self.recurrence(y, name)
+            )
         return self.sublayer(
             x, f"{layer}_self_Wo", lambda y: self.attention(y, y, f"{layer}_self", causal=True)
         )
@@ -255,7 +282,9 @@ def test_a_text_has_marians_ids(kind, tmp_path):
         assert [imported.vocabularies[0].rows[token] for token in ids] == side.encode(line)
 
 
-@pytest.mark.parametrize("kind", ["all tied", "target tied, pre-norm, no bias", "a table of pieces"])
+@pytest.mark.parametrize(
+    "kind", ["all tied", "target tied, pre-norm, no bias", "recurrence, pre-norm", "a table of pieces"]
+)
 def test_marian_computes_the_same_where_it_is_installed(kind, tmp_path):
     pytest.importorskip("pymarian")
     random_model(tmp_path, **KINDS[kind])
@@ -350,6 +379,8 @@ def test_an_array_is_not_larger_than_its_data(tmp_path):
         ({"transformer-ffn-activation": "gelu"}, "transformer-ffn-activation is 'gelu'"),
         ({"transformer-no-projection": True}, "transformer-no-projection is True"),
         ({"transformer-decoder-autoreg": "average-attention"}, "transformer-decoder-autoreg is 'average"),
+        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell is 'gru'"),
+        ({**RECURRENT, "transformer-rnn-projection": True}, "transformer-rnn-projection is True"),
         ({"transformer-postprocess-emb": "nd"}, "transformer-postprocess-emb is 'nd'"),
         ({"transformer-postprocess": "dar"}, "transformer-postprocess 'dar'"),
         ({"transformer-preprocess": "n"}, "transformer-preprocess 'n'"),
@@ -394,6 +425,8 @@ OURS = {
     "nothing tied, swish": replace(TRAINED, tied="none", activation="swish", decoder_d_ff=NARROWER),
 }
 
+ZERO_START = {"recurrence": replace(TRAINED, decoder_mixer="ssru", norm="pre", output_bias=True)}
+
 
 def trained(settings, zero_start=False):
     """A random model of ours and its tokenizers."""
@@ -424,9 +457,9 @@ def test_an_exported_model_computes_the_same_and_comes_back_bit_by_bit(kind, tmp
     assert (again / "model.npz").read_bytes() == (tmp_path / "model.npz").read_bytes()
 
 
-@pytest.mark.parametrize("kind", OURS)
+@pytest.mark.parametrize("kind", [*OURS, "recurrence"])
 def test_a_start_of_zeros_changes_no_weight(kind, tmp_path):
-    model, tokenizers = trained(OURS[kind], zero_start=True)
+    model, tokenizers = trained((OURS | ZERO_START)[kind], zero_start=True)
     marian.write(model, tokenizers, tmp_path)
     back = weights(marian.read(tmp_path).model)
     assert all(torch.equal(tensor, back[name]) for name, tensor in weights(model).items())
@@ -446,4 +479,10 @@ def test_marian_translates_an_exported_model_where_it_is_installed(tmp_path):
 def test_what_marian_lacks_is_not_exported(settings, tmp_path):
     model, tokenizers = trained(replace(TRAINED, **settings))
     with pytest.raises(DragomanError, match=f"its {next(iter(settings))} is"):
+        marian.write(model, tokenizers, tmp_path)
+
+
+def test_a_start_that_a_recurrence_cannot_give_back_is_not_exported(tmp_path):
+    model, tokenizers = trained(replace(TRAINED, decoder_mixer="ssru"))
+    with pytest.raises(DragomanError, match="begins with an embedding of zeros"):
         marian.write(model, tokenizers, tmp_path)

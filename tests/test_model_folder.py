@@ -25,7 +25,7 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.missing_model import ADAPTER
 from dragoman.translation.model_folder import FORMAT, StoredModel, Tokenizers, save_model, torch_model
 from dragoman.translation.weight_errors import count_layers, first_names
-from tests.conftest import MODELS, VARIANTS
+from tests.conftest import MODELS, SSRU, VARIANTS
 
 SIZES = {"d_model": 8, "d_ff": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 FILES = ("model.safetensors", "model.toml", "about.json", "tokenizer.model", MANIFEST)
@@ -68,6 +68,7 @@ def refused(folder, message):
             max_positions=7,
         ),
         *(MODELS | VARIANTS).values(),
+        SSRU,
         *(
             ModelSettings(
                 architecture=kind, tied=tied, d_model=8, encoder_layers=depth, decoder_layers=3 - depth

@@ -321,6 +321,7 @@ def test_the_paper_has_no_variants_and_each_variant_has_a_name():
     for name, value in (
         ("attention_score", "dot"),
         ("neighbourhood", 4),
+        ("decoder_mixer", "ssru"),
         ("residual", False),
         ("concatenate_positions", True),
         ("decoder_start", "end"),

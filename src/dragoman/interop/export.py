@@ -30,7 +30,7 @@ CONTENTS: dict[ExportFormat, str] = {
 }
 READERS: dict[ExportFormat, str] = {
     "huggingface": "transformers.MarianMTModel.from_pretrained",
-    "marian": "marian-decoder --config decoder.yml",
+    "marian": "marian-decoder -c decoder.yml",
     "ctranslate2": "ctranslate2.Translator",
     "onnx": "onnxruntime.InferenceSession",
     "argos": "argostranslate.package.install_from_path, and so LibreTranslate",
@@ -65,7 +65,8 @@ def export(
             f"{run} holds no Transformer but the architecture {stored.settings.architecture}, which none of "
             "these formats has."
         )
-    if variants := stored.settings.variants:
+    variants = [name for name in stored.settings.variants if (to, name) != ("marian", "decoder_mixer")]
+    if variants:
         raise DragomanError(
             f"{run} holds a variant of the Transformer ({', '.join(variants)}), which none of these formats "
             "can hold."

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import sentencepiece
@@ -62,7 +62,6 @@ from dragoman.text.subword_nmt import make_segmenter
 from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
-ATTENTION = ("q", "k", "v")
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish"}
 DEFAULTS: dict[str, Any] = {  # Marian's, for options that a model does not have
     "enc-depth": 1,
@@ -81,6 +80,8 @@ DEFAULTS: dict[str, Any] = {  # Marian's, for options that a model does not have
     "transformer-postprocess-emb": "d",
     "transformer-postprocess-top": "",
     "transformer-tied-layers": [],
+    "transformer-decoder-autoreg": "self-attention",
+    "dec-cell": "gru",
 }
 REQUIRED: dict[str, Any] = {
     "type": "transformer",
@@ -91,7 +92,6 @@ REQUIRED: dict[str, Any] = {
     "transformer-attention-mask": "default",
     "transformer-alibi-shift": False,
     "transformer-alibi-trainable": False,
-    "transformer-decoder-autoreg": "self-attention",
     "transformer-disable-position-embeddings": False,
     "transformer-ffn-depth": 2,
     "transformer-no-affine": False,
@@ -99,8 +99,14 @@ REQUIRED: dict[str, Any] = {
     "transformer-no-projection": False,
     "transformer-pool": False,
 }
-ALLOWED = {
-    "norm": ("post",),  # after the first token, Marian's search leaves out the norm before keys and values
+REQUIRED_OF_RECURRENCE = {
+    "dec-cell": "ssru",
+    "layer-normalization": False,
+    "transformer-rnn-projection": False,
+}
+"""The same for decoders that have a recurrence in place of self-attention."""
+MIXERS: dict[str, Literal["self-attention", "ssru"]] = {"self-attention": "self-attention", "rnn": "ssru"}
+ALLOWED: dict[str, Sequence[object]] = {
     "norm_epsilon": (1e-6, 1e-5),  # Marian's, and the default here, which makes no difference that counts
     "positions": ("sinusoidal-tensor2tensor",),
     "first_position": (0,),
@@ -322,6 +328,9 @@ def settings_of(options: Mapping[str, Any], origin: Path) -> ModelSettings:
             raise DragomanError(f"{origin}: {name} is {shown(options.get(name))}; it has to be a number.")
     if options["dim-emb"] % 2:
         raise DragomanError(f"{origin}: dim-emb is {options['dim-emb']}; Dragoman supports even ones alone.")
+    mixer = map_option(origin, options, "transformer-decoder-autoreg", MIXERS)
+    if mixer == "ssru":
+        check_options(origin, options, REQUIRED_OF_RECURRENCE)
     width, decoder_width = options["transformer-dim-ffn"], options["transformer-decoder-dim-ffn"] or None
     is_last = options.get("transformer-guided-alignment-layer") in ("last", options["dec-depth"])
     with settings_in(origin):
@@ -333,6 +342,7 @@ def settings_of(options: Mapping[str, Any], origin: Path) -> ModelSettings:
             encoder_layers=options["enc-depth"],
             decoder_layers=options["dec-depth"],
             positions="sinusoidal-tensor2tensor",
+            decoder_mixer=mixer,
             norm=norm_of(options, origin),
             norm_epsilon=1e-6,
             activation=map_option(origin, options, "transformer-ffn-activation", ACTIVATIONS),
@@ -364,26 +374,42 @@ def norm_of(options: Mapping[str, Any], origin: Path) -> Any:
 
 def tensor_names(settings: ModelSettings) -> dict[str, list[str]]:
     """For each of our tensors, those of Marian whose rows, concatenated, are its rows."""
-    names = {}
+    names: dict[str, list[str]] = {}
     is_pre = settings.norm == "pre"
     for side, depth in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
         for number in range(depth):
             layer, foreign = f"{side}.{number}", f"{side}_l{number + 1}"
-            attentions = {"self_attention": "self"} | (
-                {"cross_attention": "context"} if side == "decoder" else {}
-            )
-            for name, attention in attentions.items():
-                for kind, letter in (("weight", "W"), ("bias", "b")):
-                    parts = [f"{foreign}_{attention}_{letter}{part}" for part in ATTENTION]
-                    names[f"{layer}.{name}.query_key_value.{kind}"] = parts
-                    names[f"{layer}.{name}.output.{kind}"] = [f"{foreign}_{attention}_{letter}o"]
-                names |= norm_names(f"{layer}.{name}_residual.norm", f"{foreign}_{attention}_Wo", is_pre)
+            if side == "decoder":
+                names |= attention_names(f"{layer}.cross_attention", f"{foreign}_context", is_pre)
+            if side == "decoder" and settings.decoder_mixer == "ssru":
+                names |= recurrence_names(f"{layer}.self_attention", f"{foreign}_rnn", is_pre)
+            else:
+                names |= attention_names(f"{layer}.self_attention", f"{foreign}_self", is_pre)
             for name, part in (("inner", 1), ("outer", 2)):
                 names[f"{layer}.feed_forward.{name}.weight"] = [f"{foreign}_ffn_W{part}"]
                 names[f"{layer}.feed_forward.{name}.bias"] = [f"{foreign}_ffn_b{part}"]
             names |= norm_names(f"{layer}.feed_forward_residual.norm", f"{foreign}_ffn_ffn", is_pre)
         if is_pre:
             names |= norm_names(f"{side}_norm", f"{side}_top", is_before=False)
+    return names
+
+
+def attention_names(name: str, foreign: str, is_pre: bool) -> dict[str, list[str]]:
+    """The names of an attention and of its norm."""
+    names = norm_names(f"{name}_residual.norm", f"{foreign}_Wo", is_pre)
+    for kind, letter in (("weight", "W"), ("bias", "b")):
+        names[f"{name}.query_key_value.{kind}"] = [f"{foreign}_{letter}{part}" for part in "qkv"]
+        names[f"{name}.output.{kind}"] = [f"{foreign}_{letter}o"]
+    return names
+
+
+def recurrence_names(name: str, foreign: str, is_pre: bool) -> dict[str, list[str]]:
+    """The names of a simpler simple recurrent unit and of its norm."""
+    names = norm_names(f"{name}_residual.norm", foreign if is_pre else f"{foreign}_ffn", is_pre)
+    names[f"{name}.candidate.weight"] = [f"{foreign}_W"]
+    names |= {
+        f"{name}.forget.{kind}": [f"{foreign}_{letter}f"] for kind, letter in (("weight", "W"), ("bias", "b"))
+    }
     return names
 
 
@@ -500,7 +526,9 @@ def codes_of(folder: Path) -> str | None:
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
     """Write a folder for `marian-decoder --config decoder.yml`. Raises `DragomanError` if Marian differs."""
     settings = model.settings
-    check_exportable("Marian", settings, tokenizers, ALLOWED)
+    # After the first token, Marian's search leaves out the norm before keys and values (docs/interop.md).
+    norms = ("post", "pre") if settings.decoder_mixer == "ssru" else ("post",)
+    check_exportable("Marian", settings, tokenizers, {**ALLOWED, "norm": norms})
     tensors, arrays = with_start_of_zeros(model), {}
     for name, parts in tensor_names(settings).items():
         tensor = tensors.get(name)
@@ -529,11 +557,17 @@ def with_start_of_zeros(model: Transformer) -> dict[str, Tensor]:
 
     START's embedding is taken from all embeddings, and given back by the biases of the first layers, which
     have no norm before them. The logits of an output that shares the embeddings all change by one number.
+    Raises `DragomanError` for a decoder without such biases.
     """
     tensors, settings = weights(model), model.settings
     start = tensors["target_embedding.weight"][START]
     if not start.any():
         return tensors
+    if settings.decoder_mixer == "ssru":
+        raise DragomanError(
+            "Marian cannot hold this model: its decoder begins with an embedding of zeros, and this model's "
+            "with one that it has learned, which a decoder with a recurrence cannot give back by biases."
+        )
     tensors["target_embedding.weight"] = tensors["target_embedding.weight"] - start
     shift = math.sqrt(settings.d_model) * start.double()
     for side in ("encoder", "decoder") if settings.tied == "all" else ("decoder",):
@@ -573,7 +607,8 @@ def options_for(settings: ModelSettings, sizes: Sequence[int]) -> dict[str, Any]
         "transformer-decoder-dim-ffn": settings.decoder_d_ff or settings.d_ff,
         "transformer-ffn-depth": 2,
         "transformer-ffn-activation": settings.activation,
-        "transformer-decoder-autoreg": "self-attention",
+        "transformer-decoder-autoreg": "rnn" if settings.decoder_mixer == "ssru" else "self-attention",
+        "dec-cell": "ssru" if settings.decoder_mixer == "ssru" else "gru",
         "transformer-preprocess": before,
         "transformer-postprocess": f"d{after}",
         "transformer-postprocess-emb": "d",
@@ -647,5 +682,5 @@ def engine(path: Path, vocabularies: tuple[Vocabulary, Vocabulary]) -> Reference
         greedy=greedy,
         decode=lambda ids: sides[1].decode([vocabularies[1].rows[token] for token in ids]),
         first_ids=[source_ids[row] for row in vocabularies[0].rows],
-        searches=options["transformer-preprocess"] == "",
+        searches=options["transformer-preprocess"] == "" or options["transformer-decoder-autoreg"] == "rnn",
     )

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from dragoman.interop.vocabulary import Vocabulary, check_size
+from dragoman.model.build import build_model as build_empty_model
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import ModelSettings, PositionKind
 from dragoman.model.symbols import START
@@ -209,7 +210,8 @@ def build_model(
     if not any(tensors[name].any() for name in biases):
         settings = replace(settings, attention_bias=False)
         tensors = {name: tensor for name, tensor in tensors.items() if name not in biases}
-    model = Transformer(settings, len(source), len(target))
+    model = build_empty_model(settings, len(source), len(target))
+    assert isinstance(model, Transformer)
     load_weights(model, tensors, origin)
     return model.eval()
 

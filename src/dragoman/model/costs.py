@@ -91,6 +91,8 @@ def first_sub_layer(settings: ModelSettings, tokens: int, encodes: bool) -> int:
         # Each of its matrices has one product with a token, or with the state before the token.
         shapes = token_mixer_shapes(settings, "", encodes).values()
         return tokens * sum(math.prod(shape) for shape in shapes if len(shape) == 2)
+    if settings.decoder_mixer == "ssru" and not encodes:
+        return tokens * 2 * settings.d_model**2
     heads = width_of_heads(settings)
     projections = 2 * settings.d_model * heads + query_map(settings)  # with W^Q, W^K, W^V and W^O
     return tokens * projections + self_attention_pairs(settings, tokens, causal=not encodes) * heads

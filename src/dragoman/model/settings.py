@@ -101,6 +101,11 @@ class ModelSettings:
     )
     """Restrict self-attention to this even number of positions around a query, half on each side (section 4:
     r), and to the query's own."""
+    decoder_mixer: Literal["self-attention", "ssru"] = option(
+        "self-attention", OF_TRANSFORMERS, Excludes(("neighbourhood",), "a recurrence reads the whole prefix")
+    )
+    """Through what a target token sees those before it: masked self-attention, or a simpler simple recurrent
+    unit (Kim et al. 2019), which Marian's small models have. Only PyTorch computes the latter."""
     attention_bias: bool = option(False, OF_MULTI_HEAD_ATTENTION)
     """Add biases to the four projections of attention. The paper has none."""
     output_bias: bool = option(False, OF_TRANSFORMERS)
@@ -143,7 +148,10 @@ class ModelSettings:
     @property
     def variants(self) -> list[str]:
         """Names of the settings whose values model/variants.py implements; only PyTorch computes these."""
-        names = ("concatenate_positions", "residual", "attention_score", "neighbourhood", "decoder_start")
+        names = (
+            *("concatenate_positions", "residual", "attention_score", "neighbourhood", "decoder_mixer"),
+            "decoder_start",
+        )
         changed = [name for name in names if getattr(self, name) != getattr(ModelSettings, name)]
         values = {"positions": self.positions == "none", "norm": self.norm in ("batch", "none")}
         return changed + [name for name, varies in values.items() if varies]

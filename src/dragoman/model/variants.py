@@ -4,7 +4,7 @@ Shapes: B sentences, H heads, T queries, N keys, n tokens, K = d_k, D = d_model,
 Q = W · T queries of a sentence.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import torch
@@ -177,6 +177,72 @@ class RestrictedState(TransformerState):
         return after, mask & near.repeat_interleave(self.beams, 0).repeat_interleave(self.beams, 1)
 
 
+# ---- a recurrence in place of the decoder's self-attention (Kim et al. 2019)
+
+
+class SimplerRecurrentUnit(nn.Module):
+    """max(0, c_t) with c_t = f_t c_{t-1} + (1 - f_t) W x_t and f_t = sigmoid(W_f x_t + b_f).
+
+    It has the two calls of attention. `RecurrentState.append` computes the cells c, from 0.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.candidate = nn.Linear(d_model, d_model, bias=False)
+        self.forget = nn.Linear(d_model, d_model)
+        for linear in (self.candidate, self.forget):
+            nn.init.xavier_uniform_(linear.weight)
+        nn.init.zeros_(self.forget.bias)
+
+    def project(self, x: Float[Tensor, "B T D"]) -> tuple[Float[Tensor, "B T D"], KeysValues]:
+        """The input, and as one head's keys and values: what stays of the cell, and what is added to it."""
+        kept = torch.sigmoid(self.forget(x))
+        return x, KeysValues(kept[:, None], ((1 - kept) * self.candidate(x))[:, None])
+
+    def attend(
+        self,
+        query: Float[Tensor, "B T D"],  # noqa: ARG002  the cells have read it
+        memory: KeysValues,
+        mask: Bool[Tensor, "#B 1 #T N"] | None = None,  # noqa: ARG002
+        causal: bool = False,  # noqa: ARG002
+    ) -> Float[Tensor, "B T D"]:
+        """The output, from the cell at each token."""
+        return F.relu(memory.values.squeeze(1))
+
+
+@dataclass(frozen=True)
+class RecurrentState(TransformerState):
+    """A state that has one cell of each hypothesis for each layer, in place of keys and values."""
+
+    cells: list[Tensor] = field(default_factory=list)
+    """[B W D] of each layer."""
+
+    def allocate(self, beams: int, max_length: int) -> "RecurrentState":
+        cells = [cell.expand(-1, beams, -1) for cell in self.cells]
+        return replace(cast(RecurrentState, super().allocate(beams, max_length)), cache=[], cells=cells)
+
+    def append(self, layer: int, new: KeysValues) -> KeysValues:
+        """The cells after each of the new tokens."""
+        kept, added = (part.squeeze(1).unflatten(1, (-1, self.beams)).unbind(1) for part in new)
+        cells = [self.cells[layer]]
+        for share, addend in zip(kept, added, strict=True):
+            cells.append(share * cells[-1] + addend)
+        self.cells[layer] = cells[-1]
+        together = torch.stack(cells[1:], 1).flatten(1, 2)[:, None]
+        return KeysValues(together, together)
+
+    def advance(self, tokens: int) -> tuple["RecurrentState", None]:
+        return replace(self, length=self.length + tokens), None
+
+    def reorder(self, rows: Int[Tensor, "R"]) -> "RecurrentState":
+        cells = [cell.flatten(0, 1).index_select(0, rows).view_as(cell) for cell in self.cells]
+        return replace(self, cells=cells)
+
+    def select(self, sentences: Int[Tensor, "B2"]) -> "RecurrentState":
+        cells = [cell.index_select(0, sentences) for cell in self.cells]
+        return replace(cast(RecurrentState, super().select(sentences)), cells=cells)
+
+
 # ---- normalisation, residual connections, positions
 
 
@@ -249,6 +315,9 @@ class VariedTransformer(Transformer):
     def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
         set_token_masks(self.encoder, source)
         state = super().encode(source)
+        if self.settings.decoder_mixer == "ssru":
+            start = self.output.weight.new_zeros(len(source), 1, self.settings.d_model)
+            return RecurrentState(**vars(state), cells=[start] * len(self.decoder))
         if self.settings.neighbourhood is None:
             return state
         return RestrictedState(**vars(state), radius=self.settings.neighbourhood // 2)
@@ -287,6 +356,8 @@ def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) 
         layer.self_attention = make_attention(settings, kind)
         if isinstance(layer, DecoderLayer):
             layer.cross_attention = make_attention(settings, kind)
+    if isinstance(layer, DecoderLayer) and settings.decoder_mixer == "ssru":
+        layer.register_module("self_attention", SimplerRecurrentUnit(settings.d_model))
 
 
 def vary_residuals(model: nn.Module, settings: ModelSettings) -> None:

@@ -157,7 +157,10 @@ def all_attention(
     model, self_attention = model.members[0], list[Tensor]()
     cross = cross_attention(model, source, target)
     for kind, tokens in ((EncoderLayer, source), (DecoderLayer, target)):
-        modules = [layer.self_attention for layer in model.modules() if isinstance(layer, kind)]
+        layers = [layer for layer in model.modules() if isinstance(layer, kind)]
+        modules = [
+            each.self_attention for each in layers if isinstance(each.self_attention, MultiHeadAttention)
+        ]
         empty = cross.new_zeros(0, *cross.shape[1:3], *[tokens.size(1)] * 2)
         self_attention.append(forced_decoding_weights(model, modules, source, target) if modules else empty)
     return self_attention[0], self_attention[1], cross

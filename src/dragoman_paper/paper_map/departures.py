@@ -48,6 +48,7 @@ SECTIONS = {
         "residual": "3.1",
         "attention_score": "3.2.1",
         "neighbourhood": "3.2.3",
+        "decoder_mixer": "3.2.3",
         "attention_bias": "3.2.2",
         "output_bias": "3.4",
         "tied": "3.4",

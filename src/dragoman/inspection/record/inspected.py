@@ -23,7 +23,7 @@ def first_token(model: InspectedModel) -> int:
 
 
 def one_model(translator: Translator) -> InspectedModel:
-    """The model. Raises `DragomanError` if it is an ensemble."""
+    """The model. Raises `DragomanError` if it is an ensemble, or has a decoder that is not shown."""
     model = translator.torch_backend.model
     if len(model.members) > 1:
         raise DragomanError("An inspection needs one model, not an ensemble; give one run.")
@@ -31,6 +31,11 @@ def one_model(translator: Translator) -> InspectedModel:
         raise DragomanError(
             "An inspection shows a Transformer, LSTM, GRU, ConvS2S or enriched model, and this model is none "
             "of them."
+        )
+    if model.settings.decoder_mixer == "ssru":
+        raise DragomanError(
+            'An inspection does not show a simpler simple recurrent unit (decoder_mixer = "ssru"), which '
+            "this model's decoder has in place of self-attention."
         )
     return model
 
