@@ -293,16 +293,18 @@ def test_marian_computes_the_same_where_it_is_installed(kind, tmp_path):
     assert verify(engine, imported.model, imported.tokenizers, SOURCE) < 1e-4
 
 
-def binary(arrays, options):
-    """The bytes of Marian's binary format."""
+def binary(arrays, options, quantized=None, contents=None):
+    """The bytes of Marian's binary format; `quantized` are other types, `contents` their bytes."""
     arrays = arrays | {OPTIONS: np.frombuffer(json.dumps(options).encode() + b"\0", np.int8)}
-    codes = {"float32": 0x404, "int8": 0x101}
+    codes = {name: {"float32": 0x404, "int8": 0x101}[array.dtype.name] for name, array in arrays.items()}
+    codes |= quantized or {}
+    contents = {name: array.tobytes() for name, array in arrays.items()} | (contents or {})
     padded = {
-        name: array.tobytes().ljust(256 * (array.nbytes // 256 + 1), b"\0") for name, array in arrays.items()
+        name: content.ljust(256 * (len(content) // 256 + 1), b"\0") for name, content in contents.items()
     }
     head = struct.pack("<QQ", 1, len(arrays))
     for name, array in arrays.items():
-        head += struct.pack("<QQQQ", len(name) + 1, codes[array.dtype.name], array.ndim, len(padded[name]))
+        head += struct.pack("<QQQQ", len(name) + 1, codes[name], array.ndim, len(padded[name]))
     head += b"".join(name.encode() + b"\0" for name in arrays)
     head += b"".join(struct.pack(f"<{array.ndim}i", *array.shape) for array in arrays.values())
     offset = -(len(head) + 8) % 256
@@ -315,6 +317,34 @@ def test_both_formats_hold_the_same_model(tmp_path):
     first, second = (weights(marian.read(tmp_path / name).model) for name in ("model.npz", "model.bin"))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def rounded(array, name):
+    """A matrix as integers, and their multiplier as the last four bytes; embeddings are not transposed."""
+    multiplier = np.float32(127 / abs(array).max())
+    values = np.rint(array * multiplier).astype(np.int8)
+    return (values if "Wemb" in name else values.T).tobytes() + multiplier.tobytes()
+
+
+@pytest.mark.parametrize("code", [0x10001, 0x4101])
+def test_a_quantised_model_is_the_rounded_one(code, tmp_path):
+    options, arrays = random_model(tmp_path, **KINDS["recurrence"])
+    is_matrix = {
+        name: len(array) > 1 and (code == 0x4101 or "Wemb" not in name) for name, array in arrays.items()
+    }
+    codes = {name: code for name in arrays if is_matrix[name]}
+    contents = {name: rounded(arrays[name], name) for name in codes}
+    (tmp_path / "small.bin").write_bytes(
+        binary(
+            arrays | {"encoder_l1_self_Wq_QuantMultA": np.ones((1, 1), np.float32)}, options, codes, contents
+        )
+    )
+    found, expected = (weights(marian.read(tmp_path / name).model) for name in ("small.bin", "model.npz"))
+    for name, tensor in expected.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=float(tensor.abs().max()) / 200)
+    assert not torch.equal(
+        found["encoder.0.feed_forward.inner.weight"], expected["encoder.0.feed_forward.inner.weight"]
+    )
 
 
 @pytest.fixture(scope="module")

@@ -209,7 +209,9 @@ def read(path: Path) -> Imported:
     options = options_of(arrays.pop(OPTIONS, None), path)
     settings = settings_of(options, path)
     arrays = untie_layers(arrays, options["transformer-tied-layers"])
-    tensors = Tensors({name: torch.tensor(array) for name, array in arrays.items()}, path)
+    tensors = Tensors(
+        {name: torch.tensor(np.ascontiguousarray(array)) for name, array in arrays.items()}, path
+    )
     imported = import_tensors(settings, tensors)
     names, embeddings = take_embeddings(tensors, options, settings.d_model)
     sides = [
@@ -270,7 +272,7 @@ def files_of(path: Path) -> tuple[Path, tuple[Path, Path]]:
         files = sorted(folder.glob("*.spm")) or [
             file for suffix in TABLES for file in sorted(folder.glob(f"*vocab*{suffix}"))
         ]
-        files = files * 2 if len(files) == 1 else []
+        files = files * 2 if len(files) == 1 else files if are_named(files) else []
     if len(files) != 2:
         raise DragomanError(f"{folder} has not the vocabularies of the model; {ADVICE}.")
     if others := [file.name for file in files if file.suffix not in (".spm", *TABLES)]:
@@ -279,6 +281,12 @@ def files_of(path: Path) -> tuple[Path, tuple[Path, Path]]:
             "(.yml, .json); Dragoman does not read factors."
         )
     return path, (files[0], files[1])
+
+
+def are_named(files: Sequence[Path]) -> bool:
+    """Whether the names of these files say that they are of the source and of the target."""
+    prefixes = (("source", "src"), ("target", "trg", "tgt"))
+    return len(files) == 2 and all(map(lambda file, names: file.name.startswith(names), files, prefixes))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -623,11 +631,13 @@ def options_for(settings: ModelSettings, sizes: Sequence[int]) -> dict[str, Any]
 def engine(path: Path, vocabularies: tuple[Vocabulary, Vocabulary]) -> ReferenceEngine:
     """Marian with the model that `read` has read from this path, given its vocabularies.
 
-    Each question is a process of its own: Marian ends its process where it does not like a file. Raises
+    Of a binary file it gets the weights as `read` reads them: it would round activations, too. Each question
+    is a process of its own, because Marian ends its process where it does not like a file. Raises
     `DragomanError` if it cannot answer.
     """
     path, files = files_of(path)
-    options = options_of(read_arrays(path).get(OPTIONS), path)
+    arrays = read_arrays(path)
+    options = options_of(arrays.get(OPTIONS), path)
     sizes = options["dim-vocabs"]
     sides = [read_side(file, name, rows) for file, name, rows in zip(files, SUBWORDS, sizes, strict=True)]
     source_ids, target_ids = (
@@ -637,7 +647,10 @@ def engine(path: Path, vocabularies: tuple[Vocabulary, Vocabulary]) -> Reference
 
     def ask(command: str, *arguments: str, texts: Sequence[Sequence[int]]) -> str:
         with TemporaryDirectory() as folder:
-            names = []
+            model, names = path, []
+            if path.suffix == ".bin":
+                model = Path(folder) / "model.npz"
+                write_npz(model, arrays)
             for number, (side, rows) in enumerate(zip(sides, sizes, strict=True)):
                 table = {str(row): row for row in range(rows) if row not in (side.end, side.unknown)}
                 names.append(Path(folder) / f"{number}.json")
@@ -647,7 +660,7 @@ def engine(path: Path, vocabularies: tuple[Vocabulary, Vocabulary]) -> Reference
                 words = ["<unk>" if row == side.unknown else str(row) for row in rows]
                 inputs.append(Path(folder) / f"{number}.txt")
                 inputs[-1].write_text(" ".join(words) + "\n")
-            options = ["-m", str(path), "-v", *map(str, names), *ON_ONE_CORE, *arguments, *map(str, inputs)]
+            options = ["-m", str(model), "-v", *map(str, names), *ON_ONE_CORE, *arguments, *map(str, inputs)]
             process = subprocess.run(  # noqa: S603  no text of a user is a command
                 [sys.executable, "-c", PROGRAM, command, *options],
                 check=False,

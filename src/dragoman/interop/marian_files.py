@@ -20,6 +20,10 @@ OPTIONS = "special:model.yml"
 TYPES = ("<f2", "<f4", "<f8", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8")
 BINARY_TYPES = {0x402: "<f2", 0x404: "<f4", 0x408: "<f8", 0x101: "|i1", 0x104: "<i4", 0x204: "<u4"}
 """Marian's numbers of types, whose last two digits are the size of an element."""
+QUANTIZED_TYPES = {0x10001: "|i1", 0x10002: "<i2", 0x4101: "|i1", 0x4102: "<i2"}
+"""Those of matrices rounded to integers, in Marian and, the last two, in the fork for browsers."""
+ACTIVATION_MULTIPLIER = "_QuantMultA"
+"""Ends the names of the numbers by which such a model multiplies activations, before it rounds them, too."""
 BINARY_VERSION = 1
 
 
@@ -84,17 +88,35 @@ def read_binary(content: bytes, path: Path) -> dict[str, Array]:
     position += 8 + offset
     arrays = {}
     for name, shape, (_, code, _, size) in zip(names, shapes, headers, strict=True):
-        if code not in BINARY_TYPES:
+        is_quantized = code in QUANTIZED_TYPES
+        if not is_quantized and code not in BINARY_TYPES:
             raise DragomanError(
-                f"{path}: {name} has numbers of Marian's type {code:#x}, which Dragoman does not read; "
-                "import the model before it was quantised (model.npz)."
+                f"{path}: {name} has numbers of Marian's type {code:#x}, which are for one kind of "
+                "processor; import the model as it was before (model.npz, or in the type intgemm8)."
             )
-        kind = np.dtype(BINARY_TYPES[code])
-        if min(shape, default=1) < 0 or math.prod(shape) * kind.itemsize > min(size, len(content) - position):
+        kind = np.dtype((BINARY_TYPES | QUANTIZED_TYPES)[code])
+        length = math.prod(shape) * kind.itemsize
+        if min(shape, default=1) < 0 or length + 4 * is_quantized > min(size, len(content) - position):
             raise DragomanError(f"{path}: {name} says that it is larger than its data.")
-        arrays[name] = np.frombuffer(content, kind, math.prod(shape), position).reshape(shape)
+        values = np.frombuffer(content, kind, math.prod(shape), position)
+        if is_quantized:
+            (multiplier,) = struct.unpack_from("<f", content, position + length)
+            arrays[name] = dequantized(values, multiplier, shape, f"{path}: {name}")
+        else:
+            arrays[name] = values.reshape(shape)
         position += size
-    return arrays
+    return {name: array for name, array in arrays.items() if not name.endswith(ACTIVATION_MULTIPLIER)}
+
+
+def dequantized(values: Array, multiplier: float, shape: tuple[int, ...], place: str) -> Array:
+    """The matrix of rounded values; all but embeddings are stored transposed.
+
+    Raises `DragomanError` for a multiplier that none can be divided by.
+    """
+    if not (math.isfinite(multiplier) and multiplier > 0):
+        raise DragomanError(f"{place} is multiplied by {multiplier}; a positive number was expected.")
+    numbers = values.astype(np.float32) / np.float32(multiplier)
+    return numbers.reshape(shape) if "Wemb" in place else numbers.reshape(shape[::-1]).T
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
