@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any
 
 from dragoman.native import build
-from dragoman.native.build import FLAGS, HERE, PROCESSOR, TRAINING_KERNELS, WIDE, Program
+from dragoman.native.build import FLAGS, HERE, TRAINING_KERNELS, Program
 from dragoman.native.engine import Search, check_status
 
 LANES = 16  # to which training_kernels.py pads rows of attention weights
@@ -212,9 +212,8 @@ def load_emulated(program: Program) -> EmulatedLibrary:
     decoder.SearchEngine = EmulatedEngine
     folder, compiler = TemporaryDirectory(), shlex.split(os.environ["EMULATED"])
     caller, library = Path(folder.name) / "emulated", Path(folder.name) / "library.so"
-    flags = [flag for flag in (*FLAGS, *program.flags) if flag not in {*WIDE, *PROCESSOR}]
     source = Path(__file__).with_suffix(".cpp")
-    subprocess.run([*compiler, "-O2", *flags, f"-I{HERE}", program.source, "-o", library], check=True)
+    subprocess.run([*compiler, "-O2", *FLAGS, f"-I{HERE}", program.source, "-o", library], check=True)
     subprocess.run([*compiler, source, "-o", caller, "-Wl,--no-as-needed", "-lgomp", "-ldl"], check=True)
     emulator = Emulator([*shlex.split(os.environ["EMULATOR"]), str(caller), str(library)])
     return EmulatedLibrary(folder, program.name, emulator)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.native import build
-from dragoman.native.build import DECODER, TRAINING_KERNELS, WIDE
+from dragoman.native.build import DECODER, TRAINING_KERNELS
+from dragoman.native.levels import LEVELS
 from dragoman.system.caches import cache_folder
 from tests.conftest import MAX_SECONDS
 
@@ -305,15 +306,16 @@ def where(compiler):
 @pytest.mark.parametrize("program", [DECODER, TRAINING_KERNELS], ids=lambda program: program.source.stem)
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_sources_compile_without_a_warning(program, compiler, every):
-    """On x86, the branches for older processors and for AMX too, and those of aarch64."""
-    processors = ["native", "x86-64", "sapphirerapids"] if platform.machine() == "x86_64" else ["native"]
-    if crosses := compiler.startswith("aarch64"):
-        processors = ["armv8-a", "armv9-a"]
-    for processor in processors if every else processors[:1]:
+    """For this processor; in the long form for each level, for x86 without AVX, and for SVE."""
+    machine = "aarch64" if compiler.startswith("aarch64") else platform.machine()
+    processors = [level.flags for level in LEVELS if level.machine == machine]
+    own = " ".join(program.flags) if machine == platform.machine() else processors[0]
+    others = "-march=x86-64", "-march=armv9-a"
+    for processor in [*processors, others[machine == "aarch64"]] if every else [own]:
         flags = [
             "-std=c++17",
-            *(flag for flag in program.flags if not (crosses and flag in WIDE)),
-            f"-march={processor}",
+            "-fopenmp-simd",
+            *processor.split(),
             "-Wall",
             "-Wextra",
             "-Wconversion",

@@ -21,6 +21,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.native import decoder, engine
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
+from dragoman.native.levels import OWN_LEVELS
 from dragoman.native.packed_linear import pack, quantise_rows
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, greedy_search
@@ -372,13 +373,15 @@ def test_of_equally_likely_tokens_greedy_search_takes_the_smallest(lib, precisio
             assert [best.ids for (best,) in found] == expected
 
 
-@pytest.mark.parametrize("processor", ["x86-64", pytest.param("x86-64-v3", marks=pytest.mark.long)])
-def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, processor):
+@pytest.mark.parametrize(
+    "flags", ["-march=x86-64", *(pytest.param(level.flags, marks=pytest.mark.long) for level in OWN_LEVELS)]
+)
+def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, flags):
     """Without the instructions that multiply whole words, words are taken apart."""
     if platform.machine() != "x86_64":
         pytest.skip("other processors")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    older = load_library(replace(DECODER, flags=(*DECODER.flags, f"-march={processor}", "-O0")))
+    older = load_library(replace(DECODER, flags=(*flags.split(), "-O0")))
     model = model_of("odd widths, swish")
     for precision in PRECISIONS:
         found, again = (

@@ -18,7 +18,7 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import flat_values, read_toml
 
 PREFIX = "DRAGOMAN_"
-OTHERS = ("DRAGOMAN_CXXFLAGS", "DRAGOMAN_SERVE")
+OTHERS = ("DRAGOMAN_COMPILE", "DRAGOMAN_CXXFLAGS", "DRAGOMAN_SERVE")
 """Variables with this prefix that are no options: `native/build.py` and `serving/server.py` read them."""
 SWITCH = {"true": True, "false": False}
 

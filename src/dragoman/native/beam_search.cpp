@@ -465,6 +465,13 @@ void undo(std::vector<Sentence>& sentences) {
     }
 }
 
+// As `changed.wait`, which GCC 12 compiles to a function that the libstdc++ of GCC 11 lacks, as many systems
+// have it that can load the library of the wheel.
+template <class Predicate>
+void wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Predicate holds) {
+    while (!holds()) pthread_cond_wait(changed.native_handle(), lock.mutex()->native_handle());
+}
+
 // Threads that search, and the searches that they share. Searches are taken in turns, sentence by sentence,
 // so that a large one does not delay a small one. Tested: tests/test_engine.py.
 class SearchEngine {
@@ -527,7 +534,7 @@ class SearchEngine {
     // have evicted from the processor's caches, then loads it once for all of them.
     int32_t wait_finished(Search** searches, int32_t capacity) {
         std::unique_lock lock(mutex);
-        done.wait(lock, [this] { return closing || !finished.empty(); });
+        wait(done, lock, [this] { return closing || !finished.empty(); });
         done.wait_for(lock, LINGER, [this] { return closing || is_enough(); });
         const int32_t count = std::min(capacity, int32_t(finished.size()));
         std::copy_n(finished.begin(), count, searches);
@@ -568,7 +575,7 @@ class SearchEngine {
     // others. Beside small searches, sentences of large ones join only at the `turn` of large ones.
     void take(const std::vector<Sentence>& own, bool turn, std::vector<Sentence>& taken) {
         std::unique_lock lock(mutex);
-        if (own.empty()) work.wait(lock, [this] { return closing || rows_waiting; });
+        if (own.empty()) wait(work, lock, [this] { return closing || rows_waiting; });
         int rows = 0;
         for (const Sentence& sentence : own) rows += sentence.rows();
         // Wait until a quarter of the rows is free, so that several sentences are encoded together.

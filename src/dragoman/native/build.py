@@ -1,7 +1,8 @@
-"""Compiles C++ for the processor that it runs on, once; the library is kept in the user's cache folder.
+"""The C++ as libraries: those of the wheel, or compiled here, once, and kept in the user's cache folder.
 
-$CXX names the compiler; $DRAGOMAN_CXXFLAGS has compiler flags to add, for example a sanitizer's (`make
-sanitize`). A library is compiled again if the sources, the compiler, its flags or the processor change.
+$DRAGOMAN_COMPILE=1 compiles in spite of the wheel's. $CXX names the compiler; $DRAGOMAN_CXXFLAGS has compiler
+flags to add, for example a sanitizer's (`make sanitize`). A library is compiled again if the sources, the
+compiler, its flags or the level of the processor (levels.py) change.
 """
 
 import ctypes
@@ -20,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from threading import Thread
 
+from dragoman.native.levels import OWN_LEVELS, Level
 from dragoman.native.make import is_intact
 from dragoman.system.caches import cache_folder
 from dragoman.system.callers import warn_caller
@@ -27,19 +29,18 @@ from dragoman.system.errors import DragomanError, reason
 
 HERE = Path(__file__).parent
 # clang does not know -march=native on aarch64, where GCC 12 with -O3 and SVE compiles the decoder wrongly.
-PROCESSOR = ("-O3", "-march=native") if platform.machine() == "x86_64" else ("-O2", "-mcpu=native")
-# Nobody reads errno or the processor's exception flags; for their sake GCC would leave exponentials unvectorised.
+NATIVE = "-O3 -march=native" if platform.machine() == "x86_64" else "-O2 -mcpu=native"
+PROCESSOR = tuple((OWN_LEVELS[-1].flags if OWN_LEVELS else NATIVE).split())
+# Nobody reads errno or the processor's exception flags; for their sake GCC would not vectorise exponentials.
 ARITHMETIC = ("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
-FLAGS = (*PROCESSOR, "-std=c++17", *ARITHMETIC, "-pthread", "-shared", "-fPIC")
-# By default compilers use half the width of the registers on Intel.
+FLAGS = ("-std=c++17", *ARITHMETIC, "-fopenmp-simd", "-pthread", "-shared", "-fPIC")
 KILLED = 128
 """Exit statuses above this are those of a program that was killed by a signal."""
-WIDE = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
-
 
 WITHOUT_COMPILER = (
-    "There is no C++ compiler, so PyTorch translates, which takes more than ten times as long. Install g++ "
-    "or clang++, or let $CXX name a compiler; the decoder is then compiled at the next start."
+    "There is neither a compiled decoder for this processor nor a C++ compiler, so PyTorch translates, which "
+    "takes more than ten times as long. Install g++ or clang++, or let $CXX name a compiler; the decoder is "
+    "then compiled at the next start."
 )
 """What to tell who translates much on a CPU."""
 
@@ -63,31 +64,37 @@ class Program:
     """A sentence: what happens if it cannot be compiled."""
     source: Path
     """It may include the headers of this folder."""
-    flags: tuple[str, ...]
+    flags: tuple[str, ...] = PROCESSOR
+    """Those that choose instructions."""
 
     def command(self, compiler: list[str]) -> list[str]:
         """The compiler's command line up to the source."""
-        return [*compiler, *FLAGS, *self.flags, *split_words("DRAGOMAN_CXXFLAGS")]
+        return [*compiler, *self.flags, *FLAGS, *split_words("DRAGOMAN_CXXFLAGS")]
+
+    def packaged(self, level: Level) -> Path:
+        """Where a wheel has the library for a level."""
+        return self.source.parent / "libraries" / f"{self.source.stem}.{level.name}.so"
 
 
 DECODER = Program(
     "The decoder",
     "PyTorch translates, which takes more than ten times as long.",
     HERE / "beam_search.cpp",
-    ("-fopenmp-simd", *WIDE),
 )
-TRAINING_KERNELS = Program(
-    "The training kernels", "PyTorch trains, slower.", HERE / "training_kernels.cpp", ("-fopenmp-simd", *WIDE)
-)
+TRAINING_KERNELS = Program("The training kernels", "PyTorch trains, slower.", HERE / "training_kernels.cpp")
 
 
 @cache
 def start_compiling(program: Program) -> Future[Path] | None:
     """Start to compile in the background. None if there is no C++ compiler.
 
-    The compiler finishes even if this process ends. The future of a library in the cache is done at once.
+    The compiler finishes even if this process ends. The future of a library in the wheel or in the cache is
+    done at once.
     """
     future: Future[Path] = Future()
+    if packaged := packaged_library(program):
+        future.set_result(packaged)
+        return future
     try:
         compiler = (
             split_words("CXX") or [path for name in ("g++", "clang++") if (path := shutil.which(name))][:1]
@@ -117,6 +124,14 @@ def start_compiling(program: Program) -> Future[Path] | None:
     return future
 
 
+def packaged_library(program: Program) -> Path | None:
+    """The library of the wheel for this processor; None without one, and if $DRAGOMAN_COMPILE is 1."""
+    if not OWN_LEVELS or os.environ.get("DRAGOMAN_COMPILE") == "1":
+        return None
+    library = program.packaged(OWN_LEVELS[-1])
+    return library if library.exists() else None
+
+
 def is_compiled(program: Program) -> bool:
     """Whether `load_library` returns without waiting for the compiler."""
     compiling = start_compiling(program)
@@ -130,12 +145,13 @@ if sys.platform != "win32":
 
 @cache
 def load_library(program: Program) -> ctypes.CDLL | None:
-    """The compiled library. None without a C++ compiler and, with a warning that says why, on failure."""
+    """The compiled library. None without one and without a C++ compiler, and on failure with a warning."""
     compiling = start_compiling(program)
     if compiling is None:
         return None
     try:
-        return load(compiling.result())
+        library = compiling.result()
+        return ctypes.CDLL(str(library)) if library == packaged_library(program) else load(library)
     except (OSError, RuntimeError, DragomanError) as error:
         message = f"{program.name} in C++ could not be compiled or loaded. {program.fallback} {reason(error)}"
         warn_caller(message)
