@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all sanitize docs linkcheck screenshots wheel clean
+.PHONY: quickstart test test-all sanitize docs linkcheck screenshots wheel release clean
 
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
@@ -54,6 +54,13 @@ wheel: .venv/installed-dev
 	PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist dist/linux/*.whl
 	rm -r dist/linux
 	$(BIN)/twine check --strict dist/*
+
+# The version, today's date in the changelog, all tests, and what is to be uploaded; it uploads nothing: make release VERSION=0.1.0
+release: .venv/installed-dev
+	$(BIN)/python -m tools.release "$(VERSION)"
+	$(MAKE) test-all
+	$(MAKE) wheel
+	@echo 'Look at git diff and dist/. Then: git commit -am "Version $(VERSION)"; git tag v$(VERSION); $(BIN)/twine upload dist/*'
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from dragoman.native.build import DECODER, TRAINING_KERNELS, WITHOUT_COMPILER, l
 from dragoman.native.decoder import PRECISIONS
 from dragoman.native.levels import LEVELS, OWN_LEVELS
 from tests.test_native import ASKED, model_of, native, texts
+from tools.release import release
 
 ROOT = Path(__file__).parents[1]
 MAX_SECONDS = 3_600  # PyTorch is installed twice
@@ -131,3 +133,23 @@ def test_the_build_requires_what_its_step_imports():
     imported = {name.replace("_", "-") for name in run(sys.executable, "-c", code).split()}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert imported <= {re.split(r"[><=~]", each)[0] for each in project["build-system"]["requires"]}
+
+
+def test_a_release_has_its_version_in_each_place(tmp_path):
+    texts = {
+        "README.md": "A tool.\n",
+        "CHANGELOG.md": "# Changelog\n\n## 7.8.9 (unreleased)\n\n- New.\n\n## 7.8.8 (2026-01-01)\n",
+        "CITATION.cff": (ROOT / "CITATION.cff").read_text("utf-8"),
+        "src/dragoman/__init__.py": (ROOT / "src/dragoman/__init__.py").read_text("utf-8"),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    release(tmp_path, "7.8.9", date(2026, 12, 24))
+    lines = {name: (tmp_path / name).read_text("utf-8").splitlines() for name in texts}
+    assert "## 7.8.9 (2026-12-24)" in lines["CHANGELOG.md"]
+    assert "version: 7.8.9" in lines["CITATION.cff"]
+    assert '__version__ = "7.8.9"' in lines["src/dragoman/__init__.py"]
+    for version in ("7.8.9", "7.8", "8.0.0"):  # is released, is no version, has no section
+        with pytest.raises(SystemExit, match=r"CHANGELOG\.md has no line|give three numbers"):
+            release(tmp_path, version, date(2026, 12, 25))
