@@ -3,6 +3,7 @@
 import json
 import random
 import resource
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -85,6 +86,16 @@ def test_a_sentence_has_the_translations_of_its_tokens_and_the_frequent_ones():
     assert Shortlist.learn([], SIZES, 3, 5).allowed([20, END]).tolist() == [UNKNOWN, END]
 
 
+@given(st.lists(st.tuples(SENTENCE, SENTENCE), max_size=6), st.integers(0, 6))
+def test_the_most_frequent_target_tokens_are_always_allowed_beside_unknown_and_end(pairs, always):
+    found = set(Shortlist.learn(pairs, (9, 9), most=2, always=always).always.tolist())
+    counts = Counter(token for _, target in pairs for token in target)
+    frequent = found - {UNKNOWN, END}
+    assert {UNKNOWN, END} <= found
+    assert len(frequent) == min(always, len(counts))
+    assert all(counts[one] >= counts[other] for one in frequent for other in counts.keys() - frequent)
+
+
 def test_what_is_saved_is_loaded(tmp_path):
     learnt = Shortlist.learn(pairs_of_a_dictionary(50), SIZES, most=3, always=4)
     learnt.save(tmp_path / "list")
@@ -102,7 +113,7 @@ def test_what_is_saved_is_loaded(tmp_path):
         Shortlist.load(tmp_path / "list", SIZES)
     right = {name: torch.from_numpy(getattr(learnt, name)) for name in ("translations", "always")}
     wrong = (
-        {"always": right["always"][right["always"] != END]},
+        *({"always": right["always"][right["always"] != token]} for token in (END, UNKNOWN)),
         {"always": right["always"] - 9},
         {"translations": right["always"].clone()},
     )
