@@ -263,17 +263,18 @@ def test_a_sentence_runs_on_over_a_pause_of_two_seconds_at_most(form, end, pause
 
 @pytest.mark.parametrize("changed", [0, *range(3, 9)])
 @pytest.mark.parametrize("is_last", [False, True])
-def test_without_a_format_line_the_fields_are_the_usual_ones(changed, is_last):
+def test_without_a_format_line_or_with_a_damaged_one_the_fields_are_the_usual_ones(changed, is_last):
     """And the section of events may be anywhere."""
     fields = [["0", f"0:00:0{number}.00", f"0:00:0{number + 1}.00", *"000000"] for number in range(2)]
     fields[1][changed] = "1"
     texts = "He said that", "it is, I hope, late."
     lines = "".join(f"Dialogue: {','.join([*row, text])}\n" for row, text in zip(fields, texts, strict=True))
     more, format_line = "[Fonts]\nfontname: a.ttf\n", "Format" + ASS_HEAD.rpartition("Format")[2]
-    files = [f"[Events]\n{head}{lines}" for head in ("", format_line)]
+    damaged = "Format: Layer, Start, Text\n", "Format: End, Text\n", "Format: Start, End, Text, Style\n"
+    files = [f"[Events]\n{head}{lines}" for head in ("", format_line, *damaged)]
     files = [more + file if is_last else file + more for file in files]
     sentences = [sentences_of(file, "ass") for file in files]
-    assert sentences[0] == sentences[1]
+    assert all(each == sentences[0] for each in sentences)
     assert len(sentences[0]) == (1 if changed in {5, 6, 7} else 2)
 
 
