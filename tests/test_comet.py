@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import os
 import random
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -163,6 +164,26 @@ def test_a_line_has_a_hundred_times_the_score_of_its_texts_and_a_set_the_mean(ju
     for others in (references[1:], [*references, "x"]):
         with pytest.raises(DragomanError, match=f"Translations: {len(lines)}, references: {len(others)};"):
             comet.line_scores(sources, hypotheses, others)
+
+
+def test_evaluate_gives_comet_each_text_in_its_place(tmp_path, command_line):
+    save_random_model(tmp_path, "word")
+    sides = {"source": LINES[:6], "target": LINES[3:9], "other": LINES[6:12]}
+    for name, lines in sides.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    files = ["-s", tmp_path / "source", "-t", tmp_path / "target", "--baseline", tmp_path / "other"]
+    out = ["--hypotheses", tmp_path / "hypotheses", "--max-extra-tokens", 4]
+    with library(lambda path, local_files_only: Judge()):
+        checkpoint = checkpoint_in(tmp_path)
+        status, printed, _ = command_line("evaluate", tmp_path, *files, *out, "--comet", checkpoint)
+    assert status == 0
+    systems = (tmp_path / "hypotheses").read_text().split("\n")[:-1], sides["other"]
+    ours, theirs = (
+        sum(map(Judge.score, sides["source"], system, sides["target"])) / 6 * 100 for system in systems
+    )
+    score, compared = re.findall(r"(?m)^COMET = (.*)", printed)
+    assert score.startswith(f"{ours:.2f} ")
+    assert compared.startswith(f"{ours:.2f}, baseline {theirs:.2f}: {ours - theirs:+.2f}")
 
 
 def test_a_checkpoint_is_loaded_where_no_code_is_run_and_nothing_downloaded(tmp_path):
