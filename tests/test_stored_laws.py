@@ -101,6 +101,8 @@ def test_processes_with_one_folder_have_the_glossaries_that_a_table_has(actions)
             fits = sum(map(len, dictionaries.values())) <= 6
             if kind == "find":
                 named = [one for one, (other, known, *_) in table.items() if (other, known) == (owner, name)]
+                if not named:
+                    assert outcome(lambda: process.find(name, owner)).status == 404
                 with suppress(ApiError) if len(named) != 1 else nullcontext():
                     assert process.find(name, owner).id in named
                 with suppress(ApiError) if not is_mine and chosen != "trees" else nullcontext():
@@ -145,6 +147,24 @@ def test_processes_with_one_folder_have_the_glossaries_that_a_table_has(actions)
                         for pair in stored:
                             built = each.build([ServedDictionary(served, pair)], PAIR)
                             assert (built.terms, built.languages) == (stored[pair], PAIR)
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_a_name_stands_for_the_glossary_that_has_it_now_whatever_another_process_did(tmp_path, is_later):
+    """It has removed, renamed or changed one of those that this process knows by the name."""
+    process = Glossaries(ServerSettings(glossaries=tmp_path), [PAIR])
+    ids = [process.create("A", {}, None).id for _ in range(2)]
+    other = Glossaries(process.settings, [PAIR])
+    other.change(ids[is_later], None, lambda _: {PAIR: [Term("a", "b")]})
+    assert process.find(ids[is_later], None).counts == {PAIR: 1}
+    assert outcome(lambda: process.find("A", None)).status == 400
+    other.change(ids[is_later], None, lambda former: former, "B")
+    assert process.find("A", None).id == ids[not is_later]
+    assert process.find("B", None).id == ids[is_later]
+    other.delete(ids[not is_later], None)
+    assert outcome(lambda: process.find("A", None)).status == 404
+    other.change(ids[is_later], None, lambda former: former, "A")
+    assert process.find("A", None).id == ids[is_later]
 
 
 def test_where_no_room_is_left_a_glossary_may_be_changed_and_not_grow(tmp_path):
