@@ -28,12 +28,13 @@ from dragoman.pipeline.minutes import MAX_PASSES
 from dragoman.pipeline.prepared import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.result import read_run_result
-from dragoman.pipeline.run import run
+from dragoman.pipeline.run import end_at, run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.clock import moment
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.messages import messages_to
+from dragoman.system.toml import write_toml
 from dragoman.training.checkpoint import TrainingState, checkpoints
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.schedule import make_learning_rate
@@ -207,6 +208,27 @@ def test_the_rate_of_a_shortened_run_falls_to_zero_from_where_it_is(updates, dat
     assert after(step) == pytest.approx(before(step), rel=1 / (fewer + 1 - step))
     assert all(after(each) <= 1.001 * before(each) for each in range(step + 1, fewer + 1, 1 + updates // 100))
     assert after(fewer + 1) == 0
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_run_that_a_program_ends_has_its_updates_and_all_else_as_its_folder_says(tmp_path, schedule):
+    """The folder may have fewer updates than the recipe in memory: a run with a time to stop is shortened."""
+    recipe = recipe_for(tmp_path, schedule)
+    recipe.out.mkdir()
+    Budget(1.0, 0.0).write(recipe.out)
+    is_trapezoid = schedule == "trapezoid"
+    before, after = (
+        replace(recipe.training, updates=updates, cooldown_steps=cooldown if is_trapezoid else None)
+        for updates, cooldown in ((100, 50), (20, 5))
+    )
+    write_toml(replace(recipe, training=after), recipe.out / "recipe.toml")
+    kept = read_recipe(recipe.out)
+    for step in (12, 3):
+        ended = end_at(step, replace(recipe, training=before), World())
+        cooldown = kept.training.cooldown_steps and min(kept.training.cooldown_steps, step)
+        expected = replace(kept.training, updates=step, cooldown_steps=cooldown)
+        assert ended == read_recipe(recipe.out) == replace(kept, training=expected)
+        assert not (recipe.out / BUDGET).exists()
 
 
 def events_of(speed, slow, until, seconds, every, validation):
