@@ -22,7 +22,13 @@ from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import character_tokenizer, read_yaml
 from dragoman.interop.load import languages_of
 from dragoman.interop.pickles import load_pickle
-from dragoman.interop.vocabulary import Vocabulary, empty_sentencepiece, load_sentencepiece, word_tokenizer
+from dragoman.interop.vocabulary import (
+    Vocabulary,
+    empty_sentencepiece,
+    load_sentencepiece,
+    with_pieces,
+    word_tokenizer,
+)
 from dragoman.interop.weights import Tensors
 from dragoman.interop.weights import build_model as build_imported
 from dragoman.model.build import build_model
@@ -34,8 +40,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, TokenizerSettings
 from dragoman.text.subword_nmt import make_segmenter
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
 from dragoman.translation.model_folder import StoredModel, save_model
+from tests.test_contract import LINES
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
 
 TEXT = "".join(f"{line}\n" for line in SOURCE).encode()
@@ -346,6 +353,7 @@ def test_any_words_of_a_vocabulary_are_read_as_themselves_and_written_again(word
     [ids] = tokenizer.encode([" ".join(text)])
     assert ids == [words.index(word) + len(NEW) for word in text]
     assert tokenizer.decode(ids) == " ".join(text)
+    assert tokenizer.decode([*ids, UNKNOWN]) == f"{' '.join(text)} {UNKNOWN_TEXT}"
 
 
 @settings(deadline=None, max_examples=25)
@@ -356,6 +364,36 @@ def test_any_characters_of_a_vocabulary_are_read_as_themselves_and_written_again
     [ids] = tokenizer.encode([text])
     assert ids == [letters.index(letter.replace(" ", "▁")) + len(NEW) for letter in text]
     assert tokenizer.decode(ids) == text
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.data(), st.booleans())
+def test_pieces_have_the_order_of_a_vocabulary_and_only_those_of_the_model_and_languages_are_encoded(
+    data, encode_new
+):
+    trained = Tokenizer.train(
+        LINES, "bpe", TokenizerSettings(normalization="identity", byte_fallback=False), 40
+    )
+    known = trained.pieces(range(END + 1, len(trained)))
+    language, new = ">>de<<", [">>half", "half<<", "<UNK>", "zz", "\N{LATIN SMALL LETTER ETH}"]
+    pieces = [*NEW, *data.draw(st.permutations([*known, *new, language, known[0], "", "a\0b"]))]
+    model = empty_sentencepiece()
+    model.ParseFromString(trained.model)
+    model.pieces[UNKNOWN].piece, model.trainer_spec.unk_surface = "<UNK>", " ?? "
+    tokenizer = with_pieces(model, pieces, encode_new=True) if encode_new else with_pieces(model, pieces)
+    first = {piece: number for number, piece in reversed([*enumerate(pieces)])}
+    for number, piece in enumerate(tokenizer.pieces(range(len(pieces)))):
+        expected = "\u2581" + language if pieces[number] == language else pieces[number]
+        is_itself = first[pieces[number]] == number and pieces[number] not in ("", "a\0b")
+        assert piece == (expected if is_itself else f"<dragoman:{number}>")
+    line = data.draw(st.sampled_from(LINES))
+    ids = [pieces.index(piece) for piece in trained.pieces(trained.encode([line])[0])]
+    assert tokenizer.encode([line, f"{language} {line}"]) == [ids, [pieces.index(language), *ids]]
+    assert tokenizer.decode(ids) == line
+    for piece in new:
+        assert (pieces.index(piece) in tokenizer.encode([piece])[0]) == (encode_new and len(piece) <= 2)
+        assert tokenizer.decode([pieces.index(piece)]) == piece
+    assert tokenizer.decode([*ids, UNKNOWN]) == line + UNKNOWN_TEXT
 
 
 LAYERS = weights(Transformer(ModelSettings(**SIZES, attention_bias=True), 5, 5))
