@@ -114,6 +114,18 @@ def test_a_text_with_one_fault_is_refused_with_its_place(door, run, capsysbinary
     assert left == []
 
 
+@pytest.mark.parametrize("verb", ["train", "doctor"])
+def test_a_text_whose_sides_are_exchanged_is_refused_before_it_is_read(tmp_path, command_line, verb):
+    files = [tmp_path / name for name in ("train.en", "train.de", "valid.en", "valid.de")]
+    for path in files:
+        path.write_text("amber\n")
+    out = ["--out", tmp_path / "out"] if verb == "train" else []
+    exchanged = ["--valid-source", files[3], "--valid-target", files[2]]
+    status, printed, said = command_line(verb, *files[:2], *exchanged, *out)
+    assert (status, printed, "Exchange the sides." in said) == (2, "", True), said
+    assert not (tmp_path / "out").exists()
+
+
 def is_utf_16(raw):
     """Whether a document is read as UTF-16."""
     return raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
