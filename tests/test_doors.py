@@ -50,6 +50,22 @@ DOORS = {
     "aer": ["aer", "{text}", "{other}"],
 }
 """Commands that refuse a text which training refuses. The text without a file is standard input."""
+WRITERS = {
+    "translate": ["translate", "{run}", "--input", "{text}", "--output", "{written}"],
+    "translate, a document": ["translate", "{run}", "--document", "{text}", "--output", "{written}"],
+    "evaluate": ["evaluate", "{run}", "-s", "{text}", "-t", "{other}", "--hypotheses", "{written}"],
+    "evaluate, target": ["evaluate", "{run}", "-s", "{other}", "-t", "{text}", "--hypotheses", "{written}"],
+    "shortlist": ["shortlist", "{run}", "-s", "{text}", "-t", "{other}", "-o", "{written}"],
+    "shortlist, target": ["shortlist", "{run}", "-s", "{other}", "-t", "{text}", "-o", "{written}"],
+    "inspect": ["inspect", "{run}", "--file", "{text}", "--show", "heads", "--out", "{written}"],
+    "plot": ["plot", "{run}", "--out", "{written}"],
+    "figure": ["figure", "figure-1", "{run}", "--out", "{written}"],
+    "linearise": ["linearise", "{text}", "--source", "{written}", "--target", "{out}/out"],
+    "linearise, target": ["linearise", "{text}", "--source", "{out}/out", "--target", "{written}"],
+    "parse-f1": ["parse-f1", "{text}", "{other}", "--output", "{written}"],
+    "parse-f1, gold": ["parse-f1", "{other}", "{text}", "--gold-output", "{written}"],
+}
+"""Commands that write a file."""
 DOCUMENT = ["translate", "{run}", "--document", "{text}", "--output", "{out}/out"]
 WORDS = ["amber", "birch", "cedar", " ", "\t", "é", "日本", "\u2028", "\x0b", "\x0c", "\x85", "\x1c"]
 LINES = st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map("".join), min_size=1, max_size=6)
@@ -124,6 +140,25 @@ def test_a_text_whose_sides_are_exchanged_is_refused_before_it_is_read(tmp_path,
     status, printed, said = command_line(verb, *files[:2], *exchanged, *out)
     assert (status, printed, "Exchange the sides." in said) == (2, "", True), said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("door", WRITERS)
+def test_no_command_replaces_what_it_reads_or_a_file_of_a_model(door, run, tmp_path, command_line):
+    ending = ".svg" if door in ("plot", "figure") else ".json"
+    places = [tmp_path / f"text{ending}", run / "model" / f"x{ending}"]
+    files = {"run": run, "text": places[0], "other": tmp_path / "other", "out": tmp_path}
+    for path in (files["text"], files["other"]):
+        path.write_text("amber\n")
+    for written in places if "{text}" in WRITERS[door] else places[1:]:
+        command = [part.format(**files, written=written) for part in WRITERS[door]]
+        status, _, said = command_line(*command)
+        assert status == 2
+        assert str(written) in said
+        assert ("is what this command reads" if written == places[0] else "is in a folder whose") in said, (
+            said
+        )
+    assert files["text"].read_text() == "amber\n"
+    assert not places[1].exists()
 
 
 def is_utf_16(raw):
