@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
 
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe
@@ -232,10 +234,11 @@ def test_terminals_and_notebooks_show_bars(tmp_path, monkeypatch, terminal, note
 def test_the_bar_of_a_terminal_says_what_is_left(monkeypatch):
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=99)
-    monkeypatch.setattr(log_module, "Console", lambda stderr: terminal)
+    monkeypatch.setattr(log_module, "Console", lambda stderr: terminal if stderr else Console())
     with progress_bar(20, math.inf, visible=True) as advance:
         for step in range(1, 11):
             advance(step, 30.0 * step, 100)
+    assert screen.getvalue().endswith(str(Control((ControlType.ERASE_IN_LINE, 2))))  # nothing of it is left
     assert "0:05:00 left, update 10 of 20," in screen.getvalue()
     with progress_bar(1000, 400.0, visible=True) as advance:
         advance(1, 100.0, 100)
