@@ -189,6 +189,20 @@ def test_documents_in_the_wrong_direction_get_a_warning_and_are_translated(
         assert f", but {tmp_path / 'run'} translates from en-GB to de; en-GB is expected there.\n" in err
 
 
+@pytest.mark.parametrize(("language", "count"), [("fr", 1), ("de", 0), ("de_AT", 0), ("", 0)])
+def test_a_document_for_translations_into_another_language_gets_a_warning(
+    command_line, folder, tmp_path, language, count
+):
+    replace(StoredModel.load(folder / "run"), languages=Languages("en", "de-DE")).save(tmp_path / "run")
+    header = f'msgid ""\nmsgstr "Language: {language}\\n"\n'
+    (tmp_path / "a.po").write_text(f'{header}\nmsgid "amber"\nmsgstr ""\n')
+    given = tmp_path / "run", "--document", tmp_path / "a.po", "--max-extra-tokens", 1
+    status, out, err = command_line("translate", *given)
+    assert (status, "amber" in out) == (0, True)
+    statement = f"{tmp_path / 'a.po'} is for translations into {language} by its own declaration, but"
+    assert (err.count(statement), err.count("de-DE is expected there")) == (count, count)
+
+
 def test_a_paper_bleu_of_another_language_gets_a_warning(command_line, folder, tmp_path):
     replace(StoredModel.load(folder / "run"), languages=Languages("en", "de")).save(tmp_path / "run")
     (tmp_path / "one").write_text("amber\n")
