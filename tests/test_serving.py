@@ -389,6 +389,7 @@ def test_alternatives_are_found_by_the_search_that_is_asked_for(client, translat
         ("/v1/alternatives", {"text": "amber", "count": 101}, 400, "count"),
         ("/v1/score", {"pairs": [["amber"]]}, 400, "pairs"),
         ("/v1/nothing", {}, 404, "There is no /v1/nothing"),
+        (f"{V1}/", {"text": "amber"}, 404, f"There is no {V1}/"),
         ("/translate", {}, 400, "Invalid request: missing q parameter"),
         ("/v2/translate", {"text": "amber"}, 400, "Value for 'target_lang' not supported."),
     ],
