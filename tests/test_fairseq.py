@@ -11,6 +11,7 @@ multihead_attention.py and sinusoidal_positional_embedding.py, in plain torch, f
 import io
 import math
 import pickle
+import re
 import sys
 import types
 import warnings
@@ -436,6 +437,11 @@ def test_a_model_of_an_old_version_is_imported(shared, tmp_path, monkeypatch):
     torch.save(state, tmp_path / "checkpoint_best.pt", _use_new_zipfile_serialization=False)
     indices, _ = read_dictionary(tmp_path / "dict.de.txt")
     agree(tensors, options, fairseq.read(tmp_path), SOURCE, lambda line: ids_there(line, indices))
+    unknown = "encoder.layers.0.layer_norms.2.weight"  # a layer of an encoder has two
+    state["model"][unknown] = torch.ones(2)
+    torch.save(state, tmp_path / "checkpoint_best.pt", _use_new_zipfile_serialization=False)
+    with pytest.raises(DragomanError, match=re.escape(unknown)):
+        fairseq.read(tmp_path)
 
 
 def test_old_tables_of_sinusoids_are_compared_with_the_formula(tmp_path):
