@@ -105,6 +105,9 @@ def test_a_p_value_is_of_sentences_however_many_runs_translate_them():
     one = bleu_p_value([SYSTEM], [BASELINE], REFERENCES)
     assert one == paired_bootstrap(SYSTEM, BASELINE, REFERENCES, metrics)[0].p_value
     assert bleu_p_value([SYSTEM] * 3, [BASELINE] * 3, REFERENCES) == one
+    shouted = [line.upper() if number % 3 else line for number, line in enumerate(BASELINE)]
+    cased = paired_bootstrap(SYSTEM, shouted, REFERENCES, metrics)[0].p_value
+    assert bleu_p_value([SYSTEM], [shouted], REFERENCES) == cased != one
     mixed = bleu_p_value([SYSTEM, BASELINE], [BASELINE, SYSTEM], REFERENCES)
     assert mixed == 1
     with pytest.raises(DragomanError, match="Translations: 1, references: "):
