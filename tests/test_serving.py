@@ -166,6 +166,11 @@ def test_every_operation_is_described_and_has_a_name_of_its_own(client):
     operations = [operation for methods in paths.values() for operation in methods.values()]
     assert all(each["summary"] and each["description"] and each["tags"] for each in operations)
     assert len({each["operationId"] for each in operations}) == len(operations)
+    for path, methods in paths.items():
+        for operation in methods.values():
+            in_path = [each for each in operation.get("parameters", ()) if each["in"] == "path"]
+            assert [each["name"] for each in in_path] == re.findall("{(.*?)}", path)
+            assert all(each["required"] for each in in_path)
 
 
 def test_schemas_of_the_description_say_what_json_schema_knows(client):
