@@ -1044,14 +1044,15 @@ def test_every_option_but_those_that_are_hidden_has_a_help():
     assert {option.field.name for option in options if not option.help} == HIDDEN
 
 
-def test_what_the_server_needs_are_the_packages_of_its_extra(monkeypatch):
+def test_what_the_server_needs_are_the_packages_of_its_extra(monkeypatch, tmp_path, command_line):
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
     extra = [re.split(r"[>=<;]", each)[0] for each in project["optional-dependencies"]["serve"]]
     assert {name.replace("-", "_").removesuffix("_py") for name in extra} == {*serve.PACKAGES}
     serve.check_installed()
     monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvloop" else name)
-    with pytest.raises(DragomanError, match=r"The server needs uvloop: pip install 'dragoman\[serve\]'"):
-        serve.check_installed()
+    for verb in (["serve", tmp_path], ["start"]):
+        status, _, said = command_line(*verb)
+        assert (status, "The server needs uvloop: pip install 'dragoman[serve]'" in said) == (2, True), said
 
 
 def test_an_empty_text_is_no_path_and_not_the_current_folder():
