@@ -1,5 +1,6 @@
 """Neurons: the activations shown are the numbers that the second linear map was multiplied by."""
 
+import itertools
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -17,7 +18,7 @@ from dragoman.inspection.record.inspected import one_model
 from dragoman.inspection.record.neurons import SIDES, most_active, most_active_of_layer
 from dragoman.inspection.schema import MAX_ACTIVE, array_from_json, to_json
 from dragoman.inspection.views.drawing import decimal
-from dragoman.inspection.views.neurons_picture import NEURONS
+from dragoman.inspection.views.neurons_picture import MAX_WIDTH, NEURONS
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import FeedForward
 from dragoman.system.errors import DragomanError
@@ -189,6 +190,24 @@ def test_a_picture_of_a_neuron_has_its_activation_at_each_token_of_the_window():
     drawn = np.concatenate([inspection.neurons.of(side)[0, 1:3, 2] for side in ("encoder", "decoder")])
     assert {decimal(float(value)) for value in drawn} <= {*texts(svg)}
     assert "Only source tokens 2 to 3 of 4 are drawn." in " ".join(map(str, texts(svg)))
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_a_line_has_as_many_tokens_of_a_neuron_as_fit_into_it(count):
+    source = tuple(f"word{number}" for number in range(count))
+    svg = fake(source=source).svg("neurons", layer=1, neuron=3, kind="encoder")
+    cells = []
+    for group in ElementTree.fromstring(svg).iter():
+        shape = [each for each in group if each.tag.endswith("rect")]
+        if shape and any(each.tag.endswith("title") and "\n" in each.text for each in group):
+            left, top, width = (float(shape[0].get(name)) for name in ("x", "y", "width"))
+            cells.append((top, left, left + width))
+    assert cells == sorted(cells)
+    assert len(cells) == count
+    for (top, _, right), (next_top, left, next_right) in itertools.pairwise(cells):
+        assert left > right if next_top == top else right + (next_right - left) > MAX_WIDTH - 4
+    assert max(right for _, _, right in cells) <= MAX_WIDTH
+    assert (len({top for top, _, _ in cells}) == 1) == (count == 3)
 
 
 def test_negative_activations_are_drawn():
