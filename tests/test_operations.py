@@ -173,23 +173,23 @@ def moved_deadlines(service, work):
 
 
 def test_the_deadline_does_not_count_the_import_of_pytorch(monkeypatch, tmp_path):
-    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.02)\n")
+    (tmp_path / "slowly_imported.py").write_text("import time\ntime.sleep(0.1)\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("dragoman.serving.service.TORCH", "slowly_imported")
     service = Service(None, ServerSettings(), Metrics())
     first, second, later = moved_deadlines(service, lambda scope: service.analyse(lambda: None, 1, scope))
-    assert min(first, second) >= 0.02
+    assert min(first, second) >= 0.05  # one of them may begin to wait later
     assert later == 0
 
 
 def test_the_deadline_does_not_count_the_reading_of_dictionaries(monkeypatch):
-    monkeypatch.setattr(Glossary, "load_dictionaries", lambda _: time.sleep(0.02))
+    monkeypatch.setattr(Glossary, "load_dictionaries", lambda _: time.sleep(0.1))
     service = Service(None, ServerSettings(), Metrics())
     model = SimpleNamespace(source="en", target="de", steps=())
     first, second, later = moved_deadlines(
         service, lambda scope: service.glossary_for([("one", "eins")], (), model, scope)
     )
-    assert min(first, second) >= 0.02
+    assert min(first, second) >= 0.05  # one of them may begin to wait later
     assert later == 0
 
 
