@@ -484,6 +484,18 @@ def test_v1_lists_glossaries_and_takes_ids_and_names(client, models):
         assert by_v1(without, LINES, terms=[["amber", "HEATH"]])
 
 
+def test_examples_of_the_description_are_for_a_language_of_the_models(client):
+    description, found = client.get("/openapi.json").json(), set()
+    schemas = description["components"]["schemas"]
+    for methods in description["paths"].values():
+        for content in methods.get("post", {}).get("requestBody", {}).get("content", {}).values():
+            shared = schemas.get(content["schema"].get("$ref", "").rsplit("/", 1)[-1], {})
+            example = content.get("example") or shared.get("examples", [{}])[0]
+            found |= {(name, example[name]) for name in ("target", "target_lang") if name in example}
+    assert {name for name, _ in found} == {"target", "target_lang"}
+    assert {language.lower() for _, language in found} <= {PAIR.target, BACK.target}
+
+
 def test_v1_lists_the_terms_of_a_glossary_in_parts(client):
     count = 7
     entries = {f"{word} {number}": word.upper() for number in range(3) for word in WORDS}
