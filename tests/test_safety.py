@@ -277,6 +277,14 @@ def test_a_recipe_that_lacks_a_setting_is_refused(table, name, copied):
         recorded_recipe(recipe.out)
 
 
+def test_a_recipe_whose_settings_contradict_one_another_was_changed(copied):
+    recipe, _ = copied
+    contradictory = replace(recipe.training, optimizer="muon", shard=True)
+    write_toml(replace(recipe, training=contradictory), recipe.out / "recipe.toml")
+    with pytest.raises(DragomanError, match=r"recipe\.toml was changed since the run began: .*muon needs"):
+        recorded_recipe(recipe.out)
+
+
 def test_a_recipe_with_another_model_is_refused(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     run(recipe)
