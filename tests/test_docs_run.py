@@ -222,6 +222,9 @@ def write_texts(folder: Path) -> None:
             write_copies(stem.parent, stem.name, lines, seed), ("en", "de"), strict=True
         ):
             path.rename(stem.with_name(f"{stem.name}.{language}"))
+    for name, lines in (("ted", 100), ("ted-valid", 20)):
+        for path, language in zip(write_copies(folder, name, lines, 9), ("en", "fr"), strict=True):
+            path.rename(folder / f"{name}.{language}")
     (folder / "multi30k").symlink_to(datasets[0])
     shutil.copy(folder / "new.de", folder / "mono.de")
     (folder / "more.de").write_text("AMBER BIRCH\nCEDAR\n")

@@ -24,7 +24,7 @@ from dragoman.model.transformer import Transformer, make_attention
 from dragoman.model.variants import SCORES
 from dragoman.serving.errors import ApiError
 from dragoman.serving.openapi import describe
-from dragoman.text.settings import TokenizerSettings
+from dragoman.text.settings import LanguagePair, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
 from tests.test_described_views import numbers_of
@@ -33,13 +33,14 @@ from tests.test_report import fake_inspection
 
 WITH_TRANSFORMERS = DOCS / "interop.md"  # its import takes seconds
 PATHS = [path for path in PAGES if blocks(path, "python") and path != WITH_TRANSFORMERS]
+PAIRS = LanguagePair("en", "de", "<2de>"), LanguagePair("en", "fr", "<2fr>")
 TEXT = ["A man rides a bike.", "Ein Mann fährt Rad.", "amber"]
 
 
 @pytest.fixture(scope="module")
 def model():
     """A random model and its tokenizers."""
-    tokenizer = Tokenizer.train(TEXT * 5, "bpe", TokenizerSettings(), 320)
+    tokenizer = Tokenizer.train(TEXT * 5, "bpe", TokenizerSettings(), 320, [pair.symbol for pair in PAIRS])
     torch.manual_seed(0)
     settings = ModelSettings(d_model=16, d_ff=24, heads=2, encoder_layers=1, decoder_layers=1)
     return Transformer(settings, len(tokenizer), len(tokenizer)).eval(), Tokenizers(tokenizer, tokenizer)
@@ -50,7 +51,9 @@ def folder(model, tmp_path, monkeypatch):
     """A folder with the model that the pages name, as the current one; what they train has its size."""
     network, tokenizers = model
     monkeypatch.setitem(PRESETS, "tiny", network.settings)
-    save_model(tmp_path / "runs" / "ende", network, network.settings, tokenizers, longest_trained=40)
+    for name, pairs in (("ende", ()), ("en-x", PAIRS)):
+        about = {"longest_trained": 40, "pairs": pairs}
+        save_model(tmp_path / "runs" / name, network, network.settings, tokenizers, **about)
     (tmp_path / "test.en").write_text(f"{TEXT[0]}\n{TEXT[2]}\n")
     for language, text in zip(("en", "de"), TEXT[:2], strict=True):
         (tmp_path / f"train.{language}").write_text(f"{text}\n{text} {text}\n" * 50)

@@ -20,7 +20,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes.weight_shapes import weight_shapes
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, OLD, beside, write_manifest
-from dragoman.text.settings import Languages, TokenizerSettings
+from dragoman.text.settings import LanguagePair, Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.missing_model import ADAPTER
 from dragoman.translation.model_folder import FORMAT, StoredModel, Tokenizers, save_model, torch_model
@@ -254,17 +254,23 @@ def test_invalid_content_gets_a_sentence_with_the_file(folder, name, text, messa
     refused(folder, message)
 
 
-def test_a_folder_has_the_number_of_its_format_and_one_without_is_read(folder):
+@pytest.mark.parametrize(
+    "pairs", [(), (LanguagePair("en", "de", "<2de>"), LanguagePair("en", "fr", "<2fr>"))]
+)
+def test_a_folder_has_the_least_number_that_its_content_needs_and_one_without_is_read(folder, pairs):
+    replace(StoredModel.load(folder), pairs=pairs).save(folder)
     about = json.loads((folder / "about.json").read_text())
-    assert about.pop("format") == FORMAT
+    assert about.pop("format") == (FORMAT if pairs else 1)
     before = StoredModel.load(folder)
+    assert before.pairs == pairs
     (folder / "about.json").write_text(json.dumps(about))
     sign(folder)
     after = StoredModel.load(folder)
-    assert (after.settings, after.longest_trained, after.languages) == (
+    assert (after.settings, after.longest_trained, after.languages, after.pairs) == (
         before.settings,
         before.longest_trained,
         before.languages,
+        pairs,
     )
 
 

@@ -2,11 +2,11 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.cli.languages import warn_of_files
+from dragoman.cli.languages import TargetLanguage, warn_of_files
 from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.score import blocks_of_pairs
 from dragoman.text.mixture import refuse_both_sides
@@ -30,6 +30,7 @@ class Align:
     head: int | None = None
     """The head that is read, counted from 1. None is the one that a word alignment guided in training, or the
     mean of all."""
+    into: TargetLanguage = field(default_factory=TargetLanguage)
     json: bool = False
     """Write one JSON object per line: the pair, its alignment, its tokens, and the attention weights."""
 
@@ -41,7 +42,7 @@ def align(arguments: Arguments) -> None:
         refuse_both_sides(path)
     from dragoman.translation.translator import Translator
 
-    translator = Translator.load(settings.run)
+    translator = Translator.load(settings.run).into(settings.into.code)
     warn_of_files(settings.run, translator.languages, [settings.source], [settings.target])
     for block in blocks_of_pairs(translator, settings.source, settings.target, "aligned"):
         for pair, links in zip(block, translator.align(block, settings.layer, settings.head), strict=True):
@@ -73,6 +74,6 @@ COMMAND = Command(
     Align,
     example="dragoman align runs/ende -s test.en -t test.de > test.align",
     arguments="RUN -s FILE -t FILE",
-    groups={"text": ("run", "source", "target"), "alignment": ("layer", "head", "json")},
-    metavars={"run": "RUN"},
+    groups={"text": ("run", "target_language", "source", "target"), "alignment": ("layer", "head", "json")},
+    metavars={"run": "RUN", "target_language": "CODE"},
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import TargetLanguage
 from dragoman.cli.parsing import Arguments, Command, refuse_model_folder, settings_from
 from dragoman.cli.translate import Translate, TranslationJob, load, to_file
 from dragoman.native.build import DECODER, start_compiling
@@ -15,6 +16,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.torchrun import process_count
 from dragoman.system.wording import counted
 from dragoman.text.mixture import check_tag
+from dragoman.text.settings import UNKNOWN_LANGUAGE, language_of_name
 from dragoman.translation.backtranslation import REPORT
 
 TRANSLATIONS = "translations"  # line n is the translation of line n of the text
@@ -35,6 +37,7 @@ class Backtranslate:
     et al. 2019)."""
     search: SearchSettings = field(default_factory=SearchSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
+    into: TargetLanguage = field(default_factory=TargetLanguage)
 
 
 def backtranslate(arguments: Arguments) -> None:
@@ -46,7 +49,10 @@ def backtranslate(arguments: Arguments) -> None:
 
     if settings.engine.native:
         start_compiling(DECODER)  # in the background, while other things are read
-    translator = load((settings.run,), settings.engine)
+    translator = load((settings.run,), settings.engine, settings.into.code)
+    language = language_of_name(settings.text.name)
+    if translator.pairs and language != UNKNOWN_LANGUAGE:
+        translator = translator.into(settings.into.code, language)
     check_text(settings.text, translator.languages)
     names = pair_names(settings.text, translator.languages)
     if any(
@@ -115,10 +121,10 @@ COMMAND = Command(
     arguments="RUN TEXT -o DIR",
     positional=("run", "text"),
     groups={
-        "text": ("run", "text", "tag"),
+        "text": ("run", "target_language", "text", "tag"),
         "search": ("beam_size", "temperature", "top_k", "top_p", "sampling_seed", "max_extra_tokens"),
         "speed": ("precision", "workers"),
         "output": ("out",),
     },
-    metavars={"run": "RUN", "text": "TEXT", "out": "DIR"},
+    metavars={"run": "RUN", "target_language": "CODE", "text": "TEXT", "out": "DIR"},
 )

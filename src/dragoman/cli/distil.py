@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import TargetLanguage
 from dragoman.cli.parsing import Arguments, Command, option_name, refuse_model_folder, settings_from
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import refuse_weight_alone, run_training
@@ -59,6 +60,7 @@ class Distil:
     vocabulary: int | None = None
     """Number of tokens of a vocabulary that the student learns for itself; None is the teacher's."""
     search: SearchSettings = field(default_factory=SearchSettings)
+    into: TargetLanguage = field(default_factory=TargetLanguage)
     model: ModelSettings = field(default_factory=ModelSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
@@ -89,13 +91,14 @@ def plan(arguments: Arguments) -> tuple[Distillation, Recipe]:
         settings.references,
         settings.search,
         settings.teacher_precision,
+        settings.into.code,
         settings.new_sentences,
     )
     out = settings.out or beside(teacher, f"{{}}-{settings.preset}")
     refuse_model_folder(out)
     if settings.out is None:
         say(f"The student's folder is {out}; --out names another one.")
-    recipe = student_recipe(teacher, settings.text, out, settings.preset)
+    recipe = student_recipe(teacher, settings.text, out, settings.preset, settings.into.code)
     if settings.vocabulary is not None:
         recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, of_model=None))
     search_names = {setting.name for setting in fields(SearchSettings)} | {"preset"}
@@ -142,11 +145,19 @@ COMMAND = Command(
     example="dragoman distil runs/ende --data train.en --preset student",
     arguments="RUN --data FILE",
     groups={
-        "text": ("run", "text", "references", "new_sentences", "valid_source", "valid_target"),
+        "text": (
+            "run",
+            "target_language",
+            "text",
+            "references",
+            "new_sentences",
+            "valid_source",
+            "valid_target",
+        ),
         "teacher": ("ensemble", "teacher_precision", "beam_size"),
         "student": ("preset", "dropout", "minutes", "updates"),
         "output": ("out",),
     },
-    metavars={"run": "RUN", "ensemble": "RUN", "out": "DIR"},
+    metavars={"run": "RUN", "target_language": "CODE", "ensemble": "RUN", "out": "DIR"},
     from_preset=TRAIN.from_preset,
 )

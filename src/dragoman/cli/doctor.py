@@ -17,7 +17,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.compression import plain_name
-from dragoman.text.mixture import is_parallel
+from dragoman.text.mixture import WeightedCorpus, is_parallel
 from dragoman.text.records import primary
 from dragoman.text.settings import CorpusFiles, DataSettings, language_of_name
 
@@ -100,6 +100,13 @@ def held_out_words(data: DataSettings) -> str:
     return "".join(f" {shlex.join(pair)}" for pair in words)
 
 
+def text_of(corpus: WeightedCorpus, data: DataSettings) -> DataSettings:
+    """The settings of one of several corpora, with its languages and its validation and test text."""
+    names = [field.name for field in fields(WeightedCorpus) if field.name in vars(data)]
+    given: dict[str, Any] = {name: value for name in names if (value := getattr(corpus, name)) is not None}
+    return replace(data, corpus=(), pair_temperature=None, **given)
+
+
 def print_findings(data: DataSettings) -> "list[Finding]":
     """Print what may be wrong with a corpus, and return it.
 
@@ -116,7 +123,7 @@ def print_findings(data: DataSettings) -> "list[Finding]":
         all_findings: list[Finding] = []
         for number, part in enumerate(corpora, 1):
             print(f"Corpus {number}, {part.source}:")
-            all_findings += print_findings(replace(data, corpus=(), source=part.source, target=part.target))
+            all_findings += print_findings(text_of(part, data))
         return all_findings
     if data.source is None or (data.target is None and not is_parallel(data.source)):
         raise DragomanError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman import __version__
 from dragoman.cli.console import say
-from dragoman.cli.languages import warn_of_files, warn_of_language
+from dragoman.cli.languages import TargetLanguage, warn_of_files, warn_of_language
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.cli.translate import load
 from dragoman.evaluation.metrics import Tokenization
@@ -40,6 +40,7 @@ class Evaluate:
     """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = field(default_factory=SearchSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
+    into: TargetLanguage = field(default_factory=TargetLanguage)
     hypotheses: tuple[Path, ...] = ()
     """Write the translations to this file; with several test sets, to one file for each."""
     tokenize: Tokenization | None = None
@@ -89,8 +90,9 @@ def evaluate(arguments: Arguments) -> None:
     )  # now: files and runs can change during the work
     configure_allocator()
     comet = Comet(settings.comet) if settings.comet else None
-    baseline = load(settings.baseline, settings.engine) if names_run(settings.baseline) else None
-    translator = load((settings.run, *settings.ensemble), settings.engine)
+    names_baseline = names_run(settings.baseline)
+    baseline = load(settings.baseline, settings.engine, settings.into.code) if names_baseline else None
+    translator = load((settings.run, *settings.ensemble), settings.engine, settings.into.code)
     say_training(settings.run)
     warn_of_files(settings.run, translator.languages, settings.source, settings.target)
     if (language := settings.paper_bleu) is not None:
@@ -246,7 +248,7 @@ COMMAND = Command(
     example="dragoman evaluate runs/ende -s test.en -t test.de",
     arguments="RUN -s FILE … -t FILE …",
     groups={
-        "text": ("run", "source", "target", "hypotheses"),
+        "text": ("run", "target_language", "source", "target", "hypotheses"),
         "scores": ("baseline", "tokenize", "paper_bleu", "comet", "json"),
         "search": ("beam_size", "length_penalty", "max_length"),
         "speed": ("precision", "workers"),
@@ -254,6 +256,7 @@ COMMAND = Command(
     },
     metavars={
         "run": "RUN",
+        "target_language": "CODE",
         "ensemble": "RUN",
         "tokenize": "NAME",
         "paper_bleu": "LANGUAGE",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import TargetLanguage
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.inspection.analyse.methods import DEFAULT_METHODS, Method
 from dragoman.inspection.record.kinds import Kind
@@ -92,6 +93,7 @@ class Inspect:
     switched off in a greedy search. With --show beam, one case: the picture has both trees.
     docs/inspection.md lists all changes."""
     search: SearchSettings = field(default_factory=SearchSettings)
+    into: TargetLanguage = field(default_factory=TargetLanguage)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -107,14 +109,14 @@ def inspect(arguments: Arguments) -> None:
         if settings.show == "neurons":
             inspect_neurons(settings, settings.file)
         else:
-            inspect_heads(settings.run, settings.file, settings.out, settings.search)
+            inspect_heads(settings, settings.file)
         return
     from dragoman.inspection.inspect import inspect as inspect_sentence
     from dragoman.training.curves import training_of
     from dragoman.translation.segmentation import long_message
     from dragoman.translation.translator import Translator
 
-    translator = Translator.load(settings.run, native=False)
+    translator = Translator.load(settings.run, native=False).into(settings.into.code)
     assert settings.sentence is not None
     if count := translator.count_long_sentences([settings.sentence], settings.search):
         say(long_message(count, translator.longest_trained, "inspected whole; translate splits it"))
@@ -293,19 +295,19 @@ def picture(inspection: "Inspection", settings: Inspect) -> str:
     )
 
 
-def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> None:
+def inspect_heads(settings: Inspect, file: Path) -> None:
     """Write the mean effect of each head on the translations of a file's lines."""
     from dragoman.inspection.analyse.mean_effects import mean_effects_json, mean_head_effects
     from dragoman.inspection.views.heads import mean_effects_picture
     from dragoman.text.lines import read_lines
     from dragoman.translation.translator import Translator
 
-    lines, translator = list(read_lines(file)), Translator.load(run)
+    lines, translator = list(read_lines(file)), Translator.load(settings.run).into(settings.into.code)
     say(f"Translating {counted(len(lines), 'line')} of {file}, then scoring without each head.")
     with progress_of("heads") as progress:
-        effects = mean_head_effects(translator, lines, search, progress)
-    write(out, lambda: mean_effects_json(effects), lambda: mean_effects_picture(effects))
-    say(f"{out} has the mean effect of each head on {counted(effects.lines, 'line')}.")
+        effects = mean_head_effects(translator, lines, settings.search, progress)
+    write(settings.out, lambda: mean_effects_json(effects), lambda: mean_effects_picture(effects))
+    say(f"{settings.out} has the mean effect of each head on {counted(effects.lines, 'line')}.")
 
 
 def inspect_neurons(settings: Inspect, file: Path) -> None:
@@ -315,7 +317,7 @@ def inspect_neurons(settings: Inspect, file: Path) -> None:
     from dragoman.text.lines import read_lines
     from dragoman.translation.translator import Translator
 
-    lines, translator = list(read_lines(file)), Translator.load(settings.run)
+    lines, translator = list(read_lines(file)), Translator.load(settings.run).into(settings.into.code)
     with progress_of("lines") as progress:
         samples = neuron_samples(
             translator,
@@ -366,7 +368,7 @@ COMMAND = Command(
     arguments="RUN [SENTENCE]",
     positional=("run", "sentence"),
     groups={
-        "sentence": ("run", "sentence", "file"),
+        "sentence": ("run", "target_language", "sentence", "file"),
         "output": (
             "out",
             "show",
@@ -380,5 +382,5 @@ COMMAND = Command(
         ),
         "search": ("beam_size", "length_penalty", "prefix"),
     },
-    metavars={"run": "RUN", "sentence": "SENTENCE", "what_if": "CHANGES"},
+    metavars={"run": "RUN", "target_language": "CODE", "sentence": "SENTENCE", "what_if": "CHANGES"},
 )

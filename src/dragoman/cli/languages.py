@@ -1,14 +1,29 @@
-"""Whether the names of files agree with the languages of a model."""
+"""The language that a model of several translates into; whether names of files agree with the languages."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.cli.console import say
+from dragoman.cli.parsing import option_name
 from dragoman.text.records import primary
 from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages, language_of_name
 
 WITHOUT_LANGUAGE = frozenset((UNKNOWN_LANGUAGE, "mis", "mul", "zxx"))
 """Codes of ISO 639 that name no single language; office programs write zxx for text that has none."""
+
+
+@dataclass(frozen=True)
+class TargetLanguage:
+    """The target language of a verb."""
+
+    target_language: str | None = field(default=None, metadata=option_name("to"))
+    """The language to translate into, such as fr, by a model that has several."""
+
+    @property
+    def code(self) -> str:
+        """The language; "" for the only one."""
+        return self.target_language or ""
 
 
 def warn_of_files(

@@ -76,6 +76,19 @@ class Option:
         """Whether it has several values."""
         return typing.get_origin(self.kinds[0]) is tuple
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it is given several times, each time with several values."""
+        return self.is_list and typing.get_origin(typing.get_args(self.kinds[0])[0]) is tuple
+
+    @property
+    def kind(self) -> Any:
+        """The type of one of its values."""
+        kind = self.kinds[0]
+        while typing.get_origin(kind) is tuple:
+            kind = typing.get_args(kind)[0]
+        return kind
+
     @cached_property
     def choices(self) -> tuple[str, ...] | None:
         """The values that it may have, if they are listed."""
@@ -87,7 +100,8 @@ class Option:
         """What stands for its value in the help."""
         if self.choices:
             return "{" + ",".join(self.choices) + "}"
-        words = (typing.get_args(kind) if typing.get_origin(kind) else (kind,) for kind in self.kinds)
+        kinds = (self.kind,) if self.is_repeated else self.kinds
+        words = (typing.get_args(kind) if typing.get_origin(kind) else (kind,) for kind in kinds)
         return "|".join(METAVARS.get(word, str(word)) for types in words for word in types if word is not ...)
 
     def value(self, text: str) -> Any:
@@ -113,7 +127,7 @@ class Option:
             suggestions = difflib.get_close_matches(text, self.choices, n=1)
             hint = f" Did you mean {suggestions[0]}?" if suggestions else ""
             raise ValueError(f"one of {', '.join(self.choices)}.{hint}")
-        kind = typing.get_args(self.kinds[0])[0] if self.is_list else self.kinds[0]
+        kind = self.kind
         others = [value for other in self.kinds[1:] for value in typing.get_args(other)]
         if text in others:
             return text
@@ -341,6 +355,8 @@ class Command(Generic[T]):
         else:
             short = [SHORT[name]] if name in SHORT else []
             values, action = ("+", ListOnce) if option.is_list else (None, "store")
+            if option.is_repeated:
+                action = "append"
             group.add_argument(
                 *short,
                 flag,

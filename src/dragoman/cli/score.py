@@ -4,13 +4,13 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
-from dragoman.cli.languages import warn_of_files
+from dragoman.cli.languages import TargetLanguage, warn_of_files
 from dragoman.cli.parsing import Arguments, Command, settings_from
 from dragoman.cli.translate import load
 from dragoman.model.settings import Precision
@@ -38,6 +38,7 @@ class Score:
     """Number type of matrix products, as for `translate`."""
     tokens: bool = False
     """The translations are given as tokens separated by spaces, as in `translate --json`."""
+    into: TargetLanguage = field(default_factory=TargetLanguage)
     json: bool = False
     """Write one JSON object per line, with the log-probability of each token."""
 
@@ -47,7 +48,8 @@ def score(arguments: Arguments) -> None:
     settings = settings_from(Score, arguments)
     for path in (settings.source, settings.target):
         refuse_both_sides(path)
-    translator = load((settings.run, *settings.ensemble), EngineSettings(settings.precision))
+    engine = EngineSettings(settings.precision)
+    translator = load((settings.run, *settings.ensemble), engine, settings.into.code)
     from dragoman.model.loss import perplexity
 
     total, tokens = 0.0, 0
@@ -96,9 +98,9 @@ COMMAND = Command(
     example="dragoman score runs/ende -s test.en -t test.de > test.scores",
     arguments="RUN -s FILE -t FILE",
     groups={
-        "text": ("run", "source", "target", "tokens"),
+        "text": ("run", "target_language", "source", "target", "tokens"),
         "model": ("ensemble", "precision"),
         "output": ("json",),
     },
-    metavars={"run": "RUN", "ensemble": "RUN"},
+    metavars={"run": "RUN", "target_language": "CODE", "ensemble": "RUN"},
 )

@@ -1,9 +1,10 @@
 """`dragoman train`: a model from two text files, or from a recipe."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import to_table
 from dragoman.text.compression import plain_name
 from dragoman.text.mixture import check_symbols, is_parallel
+from dragoman.text.settings import CorpusFiles
 
+LANGUAGES = re.compile(r"(.+?)-([a-z]{2,3}(?:-.+)?)")
+"""Two codes of languages; those of scripts and regions, as in pt-BR-en, begin with a capital."""
 COMMAND_LINE = "the command line"  # where settings come from without a recipe
 
 
@@ -32,6 +36,9 @@ class Train(Recipe):
     files: tuple[Path, ...] = ()
     """Two text files, one file with both sides (.tmx, .tsv, .jsonl), or a recipe in TOML; options override
     it."""
+    pair: tuple[tuple[str, ...], ...] = ()
+    """A pair of languages and its text, in place of other text: en-de SOURCE TARGET, then validation and test
+    files, if there are any. Given several times, one model translates all pairs."""
 
 
 def train(arguments: Arguments) -> None:
@@ -50,8 +57,15 @@ def recipe_of(arguments: Arguments) -> Recipe:
     Raises `DragomanError` as `read_files`, `complete_recipe`, `check_architecture` and
     `refuse_without_effect`.
     """
+    pairs = arguments.pop("pair", ())
     table, origin, texts = read_files(arguments.pop("files", ()), arguments)
     arguments |= texts
+    if pairs:
+        refuse_other_texts(table, arguments)
+        table = {"data": {"corpus": [corpus_of(values) for values in pairs]}}
+        if "out" not in arguments:
+            arguments["out"] = Path("runs") / "-".join(dict.fromkeys(values[0] for values in pairs))
+            say(f"The run's folder is {arguments['out']}; --out names another one.")
     is_complete = "source" in arguments and ("target" in arguments or is_parallel(arguments["source"]))
     if origin == COMMAND_LINE and is_complete and "out" not in arguments:
         arguments["out"] = default_folder(arguments["source"], arguments.get("target"))
@@ -66,6 +80,37 @@ def recipe_of(arguments: Arguments) -> Recipe:
     refuse_overridden_preset(table, origin, arguments)
     recipe.search.refuse_contradictions(arguments)
     return recipe
+
+
+def refuse_other_texts(table: Mapping[str, Any], arguments: Arguments) -> None:
+    """Raise `DragomanError` for text, or a recipe, beside the text of --pair."""
+    names = (*(field.name for field in fields(CorpusFiles)), "dataset", "guided_alignment")
+    if table or (others := [name for name in names if name != "folder" and name in arguments]):
+        given = "a recipe" if table else ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise DragomanError(
+            f"--pair gives all text, and there is {given} too; name the pairs as [[data.corpus]] of a "
+            "recipe, or leave one of both out."
+        )
+
+
+def corpus_of(values: Sequence[str]) -> dict[str, str]:
+    """A corpus of a recipe from the values of --pair. Raises `DragomanError` for others than it takes."""
+    name, *files = values
+    languages = LANGUAGES.fullmatch(name)
+    source, target = languages.groups() if languages else ("", "")
+    corpus = {"source_language": source, "target_language": target}
+    for kind in ("", "valid_", "test_"):
+        if files:
+            corpus[f"{kind}source"] = first = files.pop(0)
+            if not is_parallel(Path(first)):
+                corpus[f"{kind}target"] = files.pop(0) if files else ""
+    if files or len(values) < 2 or "" in corpus.values():
+        raise DragomanError(
+            f"--pair is {' '.join(values)!r}; it takes two languages and their text, --pair en-de SOURCE "
+            "TARGET, then the two files of the validation text and of the test text, if there are any. One "
+            ".tmx, .tsv or .jsonl takes the place of two files."
+        )
+    return corpus
 
 
 def refuse_without_effect(recipe: Recipe, arguments: Arguments) -> None:
@@ -215,11 +260,12 @@ COMMAND = Command(
     train,
     Train,
     example="dragoman train train.en train.de --out runs/ende",
-    arguments="[SOURCE TARGET | CORPUS.tmx | RECIPE.toml]",
+    arguments="[SOURCE TARGET | CORPUS.tmx | RECIPE.toml | --pair en-de SOURCE TARGET …]",
     positional=("files",),
     groups={
         "text": (
             "files",
+            "pair",
             "source",
             "target",
             "valid_source",
@@ -234,6 +280,7 @@ COMMAND = Command(
     },
     metavars={
         "files": "FILE",
+        "pair": "PAIR FILE",
         "out": "DIR",
         "folder": "DIR",
         "dataset": "NAME",

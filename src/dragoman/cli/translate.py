@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.languages import warn_of_document, warn_of_files, warn_of_language
+from dragoman.cli.languages import TargetLanguage, warn_of_document, warn_of_files, warn_of_language
 from dragoman.cli.parsing import Arguments, Command, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.documents.formats import DocumentFormat
 from dragoman.native.build import DECODER, WITHOUT_COMPILER, start_compiling
@@ -53,6 +53,7 @@ class Translate:
     """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = field(default_factory=SearchSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
+    into: TargetLanguage = field(default_factory=TargetLanguage)
     input: Path | None = None
     """Translate this file instead of standard input. With `--output`, the same command resumes after an
     interruption, and torchrun shares the work among processes."""
@@ -122,7 +123,8 @@ def translate(arguments: Arguments) -> None:
     configure_allocator()
     # PyTorch traces.
     engine = dataclasses.replace(settings.engine, native=False) if settings.trace else settings.engine
-    job = TranslationJob(load((settings.run, *settings.ensemble), engine), settings)
+    translator = load((settings.run, *settings.ensemble), engine, settings.into.code)
+    job = TranslationJob(translator, settings)
     if settings.input is not None:
         warn_of_files(settings.run, job.translator.languages, [settings.input])
     try:
@@ -159,13 +161,17 @@ def read_glossary(paths: Sequence[Path], languages: Languages) -> Glossary | Non
     return glossary
 
 
-def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
-    """The translator of the runs, on the GPU of this process if torchrun has started several."""
+def load(runs: Sequence[Path], engine: EngineSettings, target_language: str = "") -> "Translator":
+    """The translator of the runs into a language, "" for the only one.
+
+    It is on the GPU of this process if torchrun has started several. Raises `DragomanError` as
+    `Translator.load` and `Translator.into`.
+    """
     from dragoman.translation.translator import Translator
 
     rank = None if engine.needs_cpu or engine.device else os.environ.get("LOCAL_RANK")
     device = engine.device if rank is None or not has_gpu() else f"cuda:{rank}"
-    return Translator.load(
+    translator = Translator.load(
         *runs,
         device=device,
         precision=engine.precision,
@@ -174,6 +180,7 @@ def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
         shortlist=engine.shortlist,
         cuda_graphs=engine.cuda_graphs,
     )
+    return translator.into(target_language)
 
 
 def refuse_contradictions(settings: Translate) -> None:
@@ -499,7 +506,9 @@ def about_translations(job: TranslationJob) -> dict[str, object]:
     search = job.translator.prepare([], settings.search).settings  # raises for words that cannot be written
     search_values = dataclasses.asdict(search) | {"max_extra_tokens": search.extra_tokens}
     del search_values["batch_tokens"]
+    into = {"target_language": job.translator.languages.target} if job.translator.symbol else {}
     return {
+        **into,
         "models": list(map(model_hash, (settings.run, *settings.ensemble))),
         "search": search_values,
         "precision": engine.precision,
@@ -521,6 +530,7 @@ COMMAND = Command(
     groups={
         "text": (
             "run",
+            "target_language",
             "input",
             "output",
             "document",
@@ -542,6 +552,12 @@ COMMAND = Command(
         ),
         "speed": ("precision", "workers", "device"),
     },
-    metavars={"run": "RUN", "ensemble": "RUN", "glossary": "FILE", "encoding": "NAME"},
+    metavars={
+        "run": "RUN",
+        "target_language": "CODE",
+        "ensemble": "RUN",
+        "glossary": "FILE",
+        "encoding": "NAME",
+    },
     notes="A pipe is read in blocks of 2,000 lines, a terminal line by line. Input may be gzip.",
 )

@@ -205,9 +205,14 @@ class RecordedSearch:
         ]
         # A learned table is the decoder's: the source has its own.
         rows = len(target) if settings.positions == "learned" else max(len(source), len(target))
-        encoded = encode_sentences(sides[0], [sentence])[0]
-        if encoded[: len(source) - 1] == source[:-1]:  # no token was changed
-            words[0] = source_words(self.translator.tokenizers, sentence, source)
+        prefix = self.translator.source_prefix
+        read, encoded = source[len(prefix) :], encode_sentences(sides[0], [sentence])[0]
+        if encoded[: len(read) - 1] == read[:-1]:  # no token was changed
+            words[0] = source_words(self.translator.tokenizers, sentence, read)
+            if prefix:  # the symbol of a language is a word of its own, and no word of the translation's
+                words[0] = [0, *(word + 1 for word in words[0])]
+                weights = weights.clone()  # a part of `attention`
+                weights[:, 0] = 0
         return Inspection(
             sentence=sentence,
             translation=translation,

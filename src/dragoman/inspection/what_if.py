@@ -72,7 +72,7 @@ def inspect_changed(
     changed = translator
     if interventions:
         model = changed_model(translator, interventions)
-        changed = Translator.from_model(model, translator.tokenizers)
+        changed = Translator.from_model(model, translator.tokenizers, symbol=translator.symbol)
     after = changed_settings(translator.search_settings(settings, {}), changes)
     refuse_more_than_a_search(after, "An inspection needs a single search")
     source, constraints = source_and_constraints(changed, sentence, after)

@@ -59,6 +59,12 @@ def export(
     out = out.absolute()
     check_export(to, out, precision)
     stored = StoredModel.load(run)
+    if any(pair.symbol for pair in stored.pairs):
+        targets = ", ".join(dict.fromkeys(pair.target for pair in stored.pairs))
+        raise DragomanError(
+            f"{run} translates into several languages ({targets}) by symbols before its sources, and none "
+            "of these formats adds them."
+        )
     model, tokenizers = torch_model(stored), stored.tokenizers
     if not isinstance(model, Transformer):
         raise DragomanError(

@@ -3,7 +3,9 @@
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from dragoman.pipeline.language_pairs import pairs_of_model
 from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.recipe import Recipe, resolve_corpora
 from dragoman.system.errors import OptionError
@@ -22,14 +24,16 @@ def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings) -> Recipe:
     """Write files of lines in place of `texts`, and `prepare` them; then delete them.
 
     The paths of `texts` are resolved, except those of corpora. Returns the recipe with the languages that a
-    file with both sides names. Raises `DragomanError` for files that cannot be read, for tags that an initial
-    model lacks, and where `prepare` does.
+    file with both sides names, and with the temperature of several pairs of languages. Raises `DragomanError`
+    for files that cannot be read, for tags that an initial model lacks, and where `pairs_of_model` and
+    `prepare` do.
     """
     refuse_unknown_tags(recipe)
     corpora = resolve_corpora(replace(texts, folder=recipe.data.folder))
     symbols = recipe.tokenizer.symbols
     symbols += tuple(sorted({corpus.tag for corpus in corpora} - {"", *symbols}))
-    with converted(replace(texts, corpus=corpora), out / "text.partial") as lines:
+    pairs = pairs_of_model(recipe)
+    with converted(replace(texts, corpus=corpora), out / "text.partial", pairs) as lines:
         data: ConvertedData = lines
         if lines.parts and recipe.adaptation.replay is not None:
             from dragoman.pipeline.adaptation.replay import with_old_text
@@ -38,8 +42,9 @@ def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings) -> Recipe:
         tokenizer = replace(recipe.tokenizer, symbols=symbols)
         prepare(out, replace(recipe, data=data, tokenizer=tokenizer))
         report_held_out_of_tagged(data, out)
-    source, target = lines.source_language, lines.target_language
-    return replace(recipe, data=replace(recipe.data, source_language=source, target_language=target))
+    names = "source_language", "target_language", "pair_temperature"
+    chosen: dict[str, Any] = {name: getattr(lines, name) for name in names}
+    return replace(recipe, data=replace(recipe.data, **chosen))
 
 
 def report_held_out_of_tagged(data: DataSettings, out: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
+from dragoman.text.conversion import pair_of
 from dragoman.text.formats import format_of, languages_of_file
 from dragoman.text.mixture import is_parallel
 from dragoman.text.records import primary
@@ -16,15 +17,16 @@ Files = tuple[Path, ...]  # source and target, or one file that has both sides
 def refuse_swapped(recipe: Recipe) -> None:
     """Raise `DragomanError` for a text whose source is in the target language, and target in the source's.
 
-    The direction is that of the recipe or of its initial model; if they have none, that of the training text
-    or of the first corpus.
+    The direction is that of the corpus, of the recipe or of its initial model; if they have none, that of the
+    training text or of the first corpus.
     """
-    named_texts = [(files, named_languages(files)) for files in texts(recipe)]
-    expected = recipe.data.languages
-    if named_texts and expected == Languages():
-        _, expected = named_texts[0]
-    source, target = primary(expected.source), primary(expected.target)
-    for files, languages in named_texts:
+    named_texts = [(files, named_languages(files), given) for files, given in texts(recipe)]
+    common = recipe.data.languages
+    if named_texts and common == Languages():
+        _, common, _ = named_texts[0]
+    for files, languages, given in named_texts:
+        expected = given or common
+        source, target = primary(expected.source), primary(expected.target)
         if source != target and (languages.source, languages.target) == (target, source):
             raise DragomanError(
                 f"By their names, the sides of {' and '.join(map(str, files))} are in {target} and {source}, "
@@ -32,19 +34,26 @@ def refuse_swapped(recipe: Recipe) -> None:
             )
 
 
-def texts(recipe: Recipe) -> Iterator[Files]:
-    """The files of each text: for training, validation, testing and replay."""
+def texts(recipe: Recipe) -> Iterator[tuple[Files, Languages | None]]:
+    """The files of each text, of training to replay, and the languages of its corpus."""
     data, adaptation = recipe.data, recipe.adaptation
+    for corpus in data.corpus:
+        for text in (
+            (corpus.source, corpus.target),
+            (corpus.valid_source, corpus.valid_target),
+            (corpus.test_source, corpus.test_target),
+        ):
+            if files := tuple(path for path in text if path is not None):
+                yield files, pair_of(corpus)
     pairs = [
         (data.source, data.target),
-        *((corpus.source, corpus.target) for corpus in data.corpus),
         (data.valid_source, data.valid_target),
         (data.test_source, data.test_target),
         *(tuple(map(Path, files)) for files in (adaptation.replay, adaptation.replay_valid) if files),
     ]
     for pair in pairs:
         if files := tuple(path for path in pair if path is not None):
-            yield files
+            yield files, None
 
 
 def named_languages(files: Files) -> Languages:

@@ -24,11 +24,12 @@ from dragoman.system.files import file_hash
 from dragoman.system.options import check_options, option
 from dragoman.system.toml import overlay
 from dragoman.system.wording import counted
+from dragoman.text.language_codes import choose_pair
 from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.quality.checks import check_readable
 from dragoman.text.records import primary
-from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
+from dragoman.text.settings import UNKNOWN_LANGUAGE, LanguagePair, Languages, language_of_name
 from dragoman.translation.files import Block, different_names, read_record, translate_file
 from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about
 
@@ -58,6 +59,8 @@ class Distillation:
     """The teacher's search."""
     precision: Precision = "float32"
     """Of the teacher's matrix products."""
+    target_language: str = ""
+    """The language that the teacher translates into, if it has several."""
     new_sentences: int = option(0, at_least=0, at_most=10**8)
     """Sentences made of the text's words (`sample_sentences`), which the teacher translates, too."""
 
@@ -146,12 +149,14 @@ def write_distilled(distillation: Distillation, out: Path) -> Path:
         "references": None if references is None else file_hash(references),
         "new_sentences": new or None,
     }
+    if into := distillation.target_language:
+        about["target_language"] = into
 
     @cache
     def teacher() -> "Translator":
         from dragoman.translation.translator import Translator
 
-        return Translator.load(*distillation.teachers, precision=distillation.precision)
+        return Translator.load(*distillation.teachers, precision=distillation.precision).into(into)
 
     refuse_other_translations(out, about)
     if not path.exists():
@@ -216,19 +221,33 @@ def nearest_candidates(references: Path, new: int) -> Callable[[int, list[list[s
 # ---- the student
 
 
-def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) -> Recipe:
-    """The recipe of a student with its teacher's tokenizers and languages.
+def student_recipe(
+    teacher: Path, text: Path, out: Path, preset: StudentPreset, target_language: str = ""
+) -> Recipe:
+    """The recipe of a student with its teacher's tokenizers and languages, one pair of them.
 
     If the teacher is a run, the student has its validation and test pairs, too; these are left out of
     training. A `shallow` student is an adaptation of its teacher with one decoder layer. Raises
-    `DragomanError` if the teacher has no model, or reads another language than the text's.
+    `DragomanError` if the teacher has no model, or reads another language than the text's, and as
+    `choose_pair`.
     """
     folder = model_folder(teacher)
-    refuse_language(text, read_about(folder).languages)
-    recipe = kept_settings(teacher)
+    about, recipe = read_about(folder), kept_settings(teacher)
+    language = language_of_name(text.name)
+    source = language if about.pairs and language != UNKNOWN_LANGUAGE else ""
+    pair = choose_pair(about.pairs, about.languages, target_language, source)
+    refuse_language(text, pair or about.languages)
     data = replace(recipe.data, source=text, target=out / DISTILLED, drop_overlap=True)
-    recipe = replace(recipe, out=out, data=overlay(data, held_out_files(teacher), "the teacher"))
+    if pair is not None:
+        data = replace(data, source_language=pair.source, target_language=pair.target)
+    held_out = held_out_files(teacher, pair)
+    recipe = replace(recipe, out=out, data=overlay(data, held_out, "the teacher"))
     if preset == "shallow":
+        if pair is not None:
+            raise OptionError(
+                "A shallow student has its teacher's pairs of languages, and is trained on one of them; "
+                "choose {preset} student."  # noqa: RUF027  a setting
+            )
         model = shallow_settings(recipe.model)
         return replace(recipe, model=model, adaptation=AdaptationSettings(initial_model=teacher))
     tokenizers = Tokenizers.load(folder)
@@ -254,10 +273,13 @@ def refuse_language(text: Path, teacher: Languages) -> None:
         )
 
 
-def held_out_files(teacher: Path) -> dict[str, Path]:
-    """The validation and test files in the folder of a run, by the names of their settings."""
+def held_out_files(teacher: Path, pair: LanguagePair | None = None) -> dict[str, Path]:
+    """The validation and test files in the folder of a run, by the names of their settings.
+
+    Those of one pair of languages, if the run has several.
+    """
     paths = {
-        f"{name}_{side}": teacher / "data" / f"{name}.{side}.txt"
+        f"{name}_{side}": teacher / "data" / (pair.name if pair else "") / f"{name}.{side}.txt"
         for name in ("valid", "test")
         for side in ("source", "target")
     }

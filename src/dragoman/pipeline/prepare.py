@@ -2,13 +2,15 @@
 
 import logging
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 from dragoman.pipeline.adaptation.initial_model import prepare_adaptation
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.validation_pairs import write_pairs, write_valid
+from dragoman.pipeline.validation_pairs import write_test, write_valid
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import complete_folder
+from dragoman.text.conversion import pairs_of
 from dragoman.text.corpus import (
     Files,
     PairFilter,
@@ -22,7 +24,7 @@ from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import read_pairs
 from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import Tokenizers, model_folder
+from dragoman.translation.model_folder import PAIRS, Tokenizers, model_folder, write_about
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +58,12 @@ def prepare(out: Path, recipe: Recipe) -> None:
     new.mkdir(parents=True)
     try:
         if "test" in others:
-            write_pairs(new, "test", list(read_pairs(*others["test"])))
+            write_test(new, data, *others["test"])
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
             raise no_pairs_left(*files, statistics)
         if recipe.adaptation.initial_model is None:
             tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs)
+            write_language_pairs(new, data)
         else:
             tokenizers, files = prepare_adaptation(new, recipe, files, pair_filter)
         tokenizers.save(new)
@@ -90,6 +93,12 @@ def prepare(out: Path, recipe: Recipe) -> None:
     logger.info(f"Text: {'; '.join(train.statistics.describe())}. Pairs to train on: {statistics.kept:,}.")
 
 
+def write_language_pairs(new: Path, data: DataSettings) -> None:
+    """Write the pairs of languages of a model of several, as a model folder has them."""
+    if pairs := pairs_of(data):
+        write_about(new, {PAIRS: list(map(asdict, pairs))})
+
+
 def file_states(data: DataSettings) -> list[tuple[Path, int, int]]:
     """Size and time of the last change of each text file."""
     return [(path, path.stat().st_size, path.stat().st_mtime_ns) for path in data.files.values()]
@@ -106,10 +115,12 @@ def train_tokenizers(recipe: Recipe, files: Files, pair_filter: PairFilter, pair
     vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
     kinds = settings.source_tokens, settings.target_tokens or settings.source_tokens
 
+    symbols = list(dict.fromkeys(pair.symbol for pair in pairs_of(recipe.data) if pair.symbol))
+
     def train(sides: tuple[int, ...], kind: TokenKind) -> Tokenizer:
         sampled = sample_pairs(*files, pair_filter, pairs, settings.tokenizer_pairs)
         lines = (pair[side] for pair in sampled for side in sides)
-        tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
+        tokenizer = Tokenizer.train(lines, kind, settings, vocabulary, symbols if 0 in sides else ())
         if settings.vocabulary and kind in ("bpe", "unigram", "byte") and len(tokenizer) != vocabulary:
             logger.info(
                 f"Asked for a vocabulary of {vocabulary:,} {kind} tokens; there are {len(tokenizer):,}."

@@ -1,6 +1,6 @@
 """What a run makes from its `data` folder: tokenizers, corpora, batches and a fresh model."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from dragoman.system.errors import OptionError, is_out_of_memory
 from dragoman.text.batches import Batch, Batches
 from dragoman.text.corpus import Corpus
 from dragoman.text.lines import read_lines
+from dragoman.text.settings import LanguagePair, common_languages
 from dragoman.training.settings import Schedule
 from dragoman.training.world import World
 from dragoman.translation.cut_text import cut_text
@@ -31,14 +32,35 @@ class PreparedData:
     valid_target: list[str]
     longest_trained_before: int
     """`longest_trained` of the initial model; 0 without one."""
+    folder: Path = Path()
+    pairs: tuple[LanguagePair, ...] = ()
+    """The pairs of languages of a model of several."""
+    symbol: str = ""
+    """That of the target language of the validation and test pairs, if they are of one pair of languages."""
 
     @classmethod
     def load(cls, folder: Path) -> "PreparedData":
         """Read the folder that `prepare` wrote. Raises `DragomanError` if a file is missing or damaged."""
         source, target = (list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target"))
         train, valid = Corpus(folder / "train"), Corpus(folder / "valid")
-        longest_before = read_about(folder).longest_trained or 0
-        return cls(Tokenizers.load(folder), train, valid, source, target, longest_before)
+        about = read_about(folder)
+        longest_before = about.longest_trained or 0
+        tokenizers = Tokenizers.load(folder)
+        return cls(tokenizers, train, valid, source, target, longest_before, folder, about.pairs)
+
+    def by_pair(self) -> dict[str, "PreparedData"]:
+        """The data of each pair of languages that has validation pairs, by its name; none for one pair."""
+        return {
+            pair.name: replace(self.validated_by(self.folder / pair.name), pairs=(), symbol=pair.symbol)
+            for pair in self.pairs
+            if (self.folder / pair.name).exists()
+        }
+
+    def validated_by(self, folder: Path) -> "PreparedData":
+        """The data with the validation and test pairs of another folder."""
+        source, target = (list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target"))
+        valid = Corpus(folder / "valid")
+        return replace(self, valid=valid, valid_source=source, valid_target=target, folder=folder)
 
     @property
     def longest_trained(self) -> int:
@@ -103,6 +125,6 @@ def make_schedule(recipe: Recipe) -> Schedule:
 
 def keep(folder: Path, model: Model, recipe: Recipe, data: PreparedData) -> None:
     """Write the model of a run in place of a former one."""
-    languages = recipe.data.languages
-    about = data.longest_trained, languages, data.several_sentences(languages.source)
+    languages = common_languages(data.pairs) if data.pairs else recipe.data.languages
+    about = data.longest_trained, languages, data.several_sentences(languages.source), data.pairs
     save_model(folder, model, recipe.model, data.tokenizers, *about)

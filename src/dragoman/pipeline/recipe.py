@@ -3,7 +3,7 @@
 Does not import torch.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from dragoman.system.clock import seconds_until
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import check_types, overlay, read_toml
 from dragoman.text.mixture import WeightedCorpus
-from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.text.settings import BatchSettings, CorpusFiles, DataSettings, TokenizerSettings, with_symbols
 from dragoman.training.settings import Optimizer, ScheduleName, TrainingSettings
 
 Baseline = Literal["rnn", "conv", "rnn-enriched", "conv-enriched", "restricted"]
@@ -107,6 +107,7 @@ def check_recipe(recipe: Recipe) -> None:
             "of the other; or {source} alone, a file with both sides, which ends in .tmx, .tsv or .jsonl."
         )
     check_file_pairs(data)
+    check_language_pairs(recipe)
     _ = recipe.folder
     if recipe.training.optimizer == "muon" and recipe.training.shard:
         raise OptionError("{shard} divides the matrices that {optimizer} muon needs whole; leave one out.")
@@ -117,6 +118,23 @@ def check_recipe(recipe: Recipe) -> None:
         raise OptionError(
             f"Source tokens are {source_kind} and target tokens {target_kind}; they cannot share a "
             "vocabulary. Add {share_vocabulary=False}."
+        )
+
+
+def check_language_pairs(recipe: Recipe) -> None:
+    """Raise `DragomanError` for settings that are not for several pairs of languages."""
+    data = recipe.data
+    if len(data.pairs) < 2:
+        return
+    if data.terms:
+        raise OptionError("{terms} is for one pair of languages, and the text has several; leave it out.")
+    if recipe.adaptation.replay is not None or recipe.adaptation.replay_valid is not None:
+        raise OptionError("{replay} is for one pair of languages, and the text has several; leave it out.")
+    symbols = {pair.symbol for pair in with_symbols(data.pairs)}
+    if taken := symbols.intersection([*recipe.tokenizer.symbols, *(corpus.tag for corpus in data.corpus)]):
+        raise OptionError(
+            f"{min(taken)} stands for a target language, and is also a tag or one of {{symbols}}; leave that "
+            "out."
         )
 
 
@@ -155,7 +173,9 @@ def resolve_corpora(data: DataSettings) -> tuple[WeightedCorpus, ...]:
     """The corpora of the settings, with every path in the folder. Raises as `resolve_paths`."""
 
     def resolved(corpus: WeightedCorpus) -> WeightedCorpus:
-        files = resolve_paths(DataSettings(corpus.source, corpus.target, folder=data.folder))
-        return replace(corpus, source=files.source, target=files.target)
+        names = [field.name for field in fields(CorpusFiles) if field.name != "folder"]
+        paths: dict[str, Any] = {name: getattr(corpus, name) for name in names}
+        files = resolve_paths(DataSettings(folder=data.folder, **paths))
+        return replace(corpus, **{name: getattr(files, name) for name in names})
 
     return tuple(map(resolved, data.corpus))

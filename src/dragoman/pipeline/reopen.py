@@ -336,7 +336,12 @@ def files_newer_than(data: Path, settings: DataSettings) -> list[Path]:
     """The text files that were changed after the text was prepared."""
     prepared = (data / "train" / "corpus.json").stat().st_mtime
     folder = settings.folder or Path()
-    corpora = [folder / path for corpus in settings.corpus for path in (corpus.source, corpus.target) if path]
+    corpora = [
+        folder / path
+        for corpus in settings.corpus
+        for path in vars(corpus).values()
+        if isinstance(path, Path)
+    ]
     return [
         path
         for path in [*settings.files.values(), *corpora]

@@ -37,6 +37,7 @@ from dragoman.pipeline.budget import (
     shortened,
 )
 from dragoman.pipeline.minutes import seconds_to_translate
+from dragoman.pipeline.pair_scores import mean_scores, validate_pairs
 from dragoman.pipeline.passport import add_passport
 from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.prepared import (
@@ -343,6 +344,8 @@ def seconds_of_test(recipe: Recipe, world: World) -> float:
         return 0.0
     source = list(read_lines(test))
     translator = Translator.load(recipe.folder, device=str(world.device))
+    if translator.pairs:  # a sample is translated, of all pairs into one language
+        translator = translator.into(translator.pairs[0].target)
     return seconds_to_translate(translator, source, recipe.search) / world.size
 
 
@@ -396,8 +399,11 @@ def fit(
 def make_validate(recipe: Recipe, data: PreparedData, world: World) -> Validate:
     """The function that computes a model's losses and BLEU (greedy search) on the validation pairs.
 
-    It also returns some translations. If the loss is NaN or infinite, nothing is translated.
+    It also returns some translations. If the loss is NaN or infinite, nothing is translated. With several
+    pairs of languages the scores are their means.
     """
+    if pairs := data.by_pair():
+        return validate_pairs({name: make_validate(recipe, pair, world) for name, pair in pairs.items()})
     batches = validation_batches(recipe, data, world)
     tokenize = suitable_tokenization(data.valid_target)
 
@@ -406,7 +412,9 @@ def make_validate(recipe: Recipe, data: PreparedData, world: World) -> Validate:
         if not math.isfinite(scores["loss"]):
             return scores | {"bleu": 0.0}, []
         native, threads = is_cpu(world.device) and recipe.training.native, torch.get_num_threads()
-        translator = Translator.from_model(model, data.tokenizers, workers=threads, native=native)
+        translator = Translator.from_model(
+            model, data.tokenizers, workers=threads, native=native, symbol=data.symbol
+        )
         part = translate_lines(translator, world.split(data.valid_source), SearchSettings(beam_size=1))
         translations = world.gather(part, len(data.valid_source))
         model.train()
@@ -465,12 +473,15 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, world: Worl
         "validation": chosen.scores,
         "candidates": {candidate.kind: candidate.scores for candidate in candidates},
     }
-    if scores := score_test_data(recipe, out, world):
+    if scores := score_test_data(recipe, data, world):
         result["test"] = [asdict(score) for score in scores]
     if world.is_main:
         write_lines(out / "result.json", [json.dumps(result, indent=2)])
     world.barrier()
-    logger.info(f"Translate with: dragoman translate {quote(str(out))} < FILE")
+    command = f"dragoman translate {quote(str(out))}"
+    if any(pair.symbol for pair in data.pairs):
+        command = f"dragoman translate {quote(str(out))} --to {data.pairs[0].target}"
+    logger.info(f"Translate with: {command} < FILE")
 
 
 @dataclass(frozen=True)
@@ -529,20 +540,40 @@ def translate_lines(translator: Translator, lines: Sequence[str], settings: Sear
         return translator.translate(lines, settings)
 
 
-def score_test_data(recipe: Recipe, out: Path, world: World) -> list[Score]:
+def score_test_data(recipe: Recipe, data: PreparedData, world: World) -> list[Score]:
     """Translate the test data with the kept model and score it; write `test.hypotheses.txt`.
 
+    With several pairs of languages the translations follow each other, and the first scores are the means.
     Empty without test data.
     """
-    files = [out / "data" / f"test.{side}.txt" for side in ("source", "target")]
-    if not files[0].exists():
+    out = recipe.folder
+    if not (out / "data" / "test.source.txt").exists():
         return []
-    source, target = (list(read_lines(path)) for path in files)
-    part = translate_lines(Translator.load(out, device=str(world.device)), world.split(source), recipe.search)
-    translations = world.gather(part, len(source))
-    scores = [bleu(translations, target, suitable_tokenization(target)), chrf(translations, target)]
+    translator = Translator.load(out, device=str(world.device))
+    if not data.pairs:
+        scores, translations = score_test_set(recipe, translator, out / "data", world)
+    else:
+        scores_of_pairs, translations = {}, []
+        for pair in data.pairs:
+            if (folder := out / "data" / pair.name).joinpath("test.source.txt").exists():
+                of_pair = translator.into(pair.target, pair.source)
+                scores_of_pairs[pair.name], lines = score_test_set(recipe, of_pair, folder, world)
+                translations += lines
+        scores = mean_scores(scores_of_pairs)
     for score in scores:
         logger.info(f"Test: {score}")
     if world.is_main:
         write_lines(out / "test.hypotheses.txt", translations)
     return scores
+
+
+def score_test_set(
+    recipe: Recipe, translator: Translator, folder: Path, world: World
+) -> tuple[list[Score], list[str]]:
+    """The scores of the test pairs in a folder, and their translations."""
+    source, target = (list(read_lines(folder / f"test.{side}.txt")) for side in ("source", "target"))
+    translations = world.gather(translate_lines(translator, world.split(source), recipe.search), len(source))
+    return [
+        bleu(translations, target, suitable_tokenization(target)),
+        chrf(translations, target),
+    ], translations

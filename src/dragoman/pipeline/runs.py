@@ -46,6 +46,8 @@ class RunState:
     test: str
     """The first score on the test data, as sacreBLEU writes it; empty without one."""
     languages: Languages
+    pairs: list[Languages]
+    """The pairs of languages of a model of several; of one that was adapted, those of its text."""
     passports: list[dict[str, Any]]
     """Where it was trained, one for each start of the training; none for a run of an earlier version."""
 
@@ -77,7 +79,7 @@ def state_of(folder: Path) -> RunState:
     path = folder / "recipe.toml"
     recipe = read_toml(path)
     training = overlay(TrainingSettings(), section(recipe, "training", path), f"{path} [training]")
-    languages = overlay(DataSettings(), section(recipe, "data", path), f"{path} [data]").languages
+    data = overlay(DataSettings(), section(recipe, "data", path), f"{path} [data]")
     if training.updates is None:
         raise DragomanError(f"{path} has no updates in [training]; it is not as a run writes it.")
     if (folder / "result.json").exists():
@@ -95,7 +97,7 @@ def state_of(folder: Path) -> RunState:
             minutes = float(validations[-1].get("minutes", 0))
         scores = scores_of(best_of(validations, training.best_by))
         about = (state, step, training.updates, minutes, scores, "")
-    return RunState(folder, *about, languages, read_passports(folder))
+    return RunState(folder, *about, data.languages, data.pairs, read_passports(folder))
 
 
 def best_of(validations: Sequence[dict[str, Any]], best_by: str) -> dict[str, Any]:
@@ -162,7 +164,7 @@ def runs_table(states: list[RunState]) -> Table:
         ]
         table.add_row(
             str(run.folder),
-            f"{run.languages.source} → {run.languages.target}",
+            ", ".join(f"{pair.source} → {pair.target}" for pair in run.pairs or [run.languages]),
             run.state,
             f"{run.step:,} of {run.updates:,}",
             f"{run.minutes:.1f}",

@@ -15,7 +15,7 @@ from dragoman.evaluation.metrics import Score
 from dragoman.pipeline.pairs import Rows, texts_of
 from dragoman.pipeline.result import RunResult, read_run_result
 from dragoman.search.options import SearchOptions
-from dragoman.system.arguments import path_argument
+from dragoman.system.arguments import argument, path_argument
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.html import html_table
 from dragoman.system.wording import counted
@@ -74,16 +74,21 @@ class Run(os.PathLike[str]):
 
         return cast("list[LogEvent]", read_events(self.folder / "log.jsonl"))
 
-    def evaluate(self, pairs: Rows, **options: Unpack[SearchOptions]) -> list[Score]:
+    def evaluate(
+        self, pairs: Rows, *, target_language: str | None = None, **options: Unpack[SearchOptions]
+    ) -> list[Score]:
         """BLEU, chrF2, chrF2++ and TER of the translations of (source, reference) pairs, as `evaluate` gives.
 
         `pairs` are those of `train`, but not files: a data frame, for instance, whose columns are named
-        `source` and `target`, or by the codes of the run's languages. Raises as `Translator.translate` and
+        `source` and `target`, or by the codes of the run's languages. `target_language` is one of several of
+        the model. Raises as `Translator.translate` and
         `evaluate`, and `DragomanError` for what is not a pair of texts.
         """
-        languages = self.translator.languages
+        code = argument("target_language", target_language, str | None)
+        translator = self.translator.into("" if code is None else code)
+        languages = translator.languages
         rows = list(texts_of(pairs, (languages.source, languages.target)))
-        translations = self.translator.translate([source for source, _ in rows], **options)
+        translations = translator.translate([source for source, _ in rows], **options)
         return evaluate(translations, [reference for _, reference in rows])
 
     def plot(self) -> "altair.ConcatChart":

@@ -62,12 +62,15 @@ def may_show_examples(settings: ServerSettings) -> bool:
 
 
 @lru_cache(1_000)
-def example_of(folder: Path | None, model_hash: str) -> str:  # noqa: ARG001  another model has another example
-    """A sentence of usual length of a run's validation text; "" for a model folder."""
+def example_of(folder: Path | None, model_hash: str, pair: str = "") -> str:  # noqa: ARG001  another model has another example
+    """A sentence of usual length of a run's validation text; "" for a model folder.
+
+    `pair` is one of several pairs of languages, as `en-de`.
+    """
     if folder is None:
         return ""
     try:
-        with (folder / "data" / "valid.source.txt").open(encoding="utf-8") as file:
+        with (folder / "data" / pair / "valid.source.txt").open(encoding="utf-8") as file:
             lines = [line.strip() for line in islice(file, CANDIDATES)]
     except (OSError, UnicodeDecodeError):
         return ""

@@ -15,6 +15,7 @@ from dragoman.serving.models import Models, ServedModel
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, array_types, beside, check_folder, file_hash
 from dragoman.system.machine import trim_memory
+from dragoman.text.settings import LanguagePair
 from dragoman.translation.adapter import Adapter
 from dragoman.translation.missing_model import is_adapter
 from dragoman.translation.model_folder import (
@@ -68,7 +69,7 @@ def load_models(
     for run, run_hash in zip(runs, hashes, strict=True):
         run_adapters = [(path, adapter) for path, adapter in adapters if adapter.base == run_hash]
         refuse_double(f"adapters of {name_of(run)}", [path for path, _ in run_adapters])
-        models.append(load_run(run, run_hash, run_adapters, engine, known, on_demand=on_demand))
+        models += load_run(run, run_hash, run_adapters, engine, known, on_demand=on_demand)
     return Models(tuple(models), allows_pivots)
 
 
@@ -80,9 +81,10 @@ def load_run(
     known: dict[str, ServedModel],
     *,
     on_demand: bool,
-) -> ServedModel:
+) -> list[ServedModel]:
     """A run with its adapters; those whose hashes are known as they are. Others become known.
 
+    A model of several pairs of languages is there once for each.
     Raises as `load_models`.
     """
     run_folder = run.resolve()  # a link may point to another version when the model is loaded
@@ -98,13 +100,24 @@ def load_run(
         elif key not in known:
             translator = open_model(content, adapter, engine)
             known[key] = replace(describe_run(run_folder, engine), loaded=translator, hash=key)
-        return replace(known[key], name=name_of(run))
+        return replace(known[key], name=name_of(run), run_name="")
 
     adapted = [
         replace(serve(f"{run_hash} {file_hash(path / MANIFEST)}", adapter), adapter=name_of(path))
         for path, adapter in adapters
     ]
-    return replace(serve(run_hash), folder=run, adapted=tuple(adapted))
+    model = replace(serve(run_hash), folder=run, adapted=tuple(adapted))
+    pairs = read_about(model_folder(run_folder)).pairs
+    return [of_pair(model, pair) for pair in pairs] or [model]
+
+
+def of_pair(model: ServedModel, pair: LanguagePair) -> ServedModel:
+    """A model, and its adapters, for one of its pairs of languages: `en-x:en-fr` of the model `en-x`."""
+    name = f"{model.name}:{pair.name}"
+    served = replace(model, name=name, run_name=model.name, source=pair.source, target=pair.target)
+    if model.loaded is not None:
+        served = replace(served, loaded=served.of_languages(model.loaded))
+    return replace(served, adapted=tuple(of_pair(adapted, pair) for adapted in model.adapted))
 
 
 def read_run(run: Path, run_hash: str) -> StoredModel:

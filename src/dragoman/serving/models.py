@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import language_name
+from dragoman.text.language_codes import closeness, matches
 from dragoman.text.quality.identification import identify
 from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
@@ -42,12 +43,18 @@ class ServedModel:
     """Of a model that is loaded when a request needs it. Raises `DragomanError` if its files have changed."""
     size: int = 0
     """Bytes of memory that it takes then, about."""
+    run_name: str = ""
+    """Of one of the pairs of languages of a model: the name of the model, which all of its pairs have."""
 
     @property
     def translator(self) -> Translator:
         """What translates, of a model that is loaded."""
         assert self.loaded is not None
         return self.loaded
+
+    def of_languages(self, translator: Translator) -> Translator:
+        """The translator from and into the languages of this model, of one that may have several."""
+        return translator.into(self.target, self.source) if self.run_name else translator
 
     @property
     def pivot(self) -> str:
@@ -127,7 +134,7 @@ class Models:
         models = tuple(
             model
             for model in self.models
-            if not names or model.name in names
+            if not names or {model.name, model.run_name}.intersection(names)
             if not languages
             or all(any(matches(code, side) for code in languages) for side in (model.source, model.target))
         )
@@ -142,11 +149,14 @@ class Models:
         adapter = self.models[0].adapter
         return f" with the adapter {adapter!r}" if adapter else ""
 
-    def named(self, name: str) -> ServedModel:
-        """The model of a name. Raises `ApiError` 404 if there is none."""
-        for model in self.models:
-            if model.name == name:
-                return model
+    def named(self, name: str, source: str = "", target: str = "") -> ServedModel:
+        """The model of a name; of a model with several pairs of languages, the one of these languages.
+
+        Raises `ApiError` 404 if there is none.
+        """
+        named = [model for model in self.models if name in (model.name, model.run_name)]
+        if named:
+            return next(iter(fitting(named, source, target)), named[0])
         raise ApiError(
             404, f"There is no model {name!r}{self._in_words}; /v1/models lists those that are served."
         )
@@ -224,25 +234,6 @@ def by_way_of(first: ServedModel, second: ServedModel) -> ServedModel:
 def fitting(models: Iterable[ServedModel], source: str, target: str) -> Iterator[ServedModel]:
     """Of these models those from a language into another; "" matches every language."""
     return (model for model in models if matches(source, model.source) and matches(target, model.target))
-
-
-def matches(requested: str, language: str) -> bool:
-    """Whether a language is the one that is asked for: `en-GB` and `EN` match `en`, "" matches all.
-
-    A model whose language is unknown translates every one.
-    """
-    if not requested or language == UNKNOWN_LANGUAGE:
-        return True
-    first, second = (code.replace("_", "-").lower() for code in (requested, language))
-    return first == second or first.split("-")[0] == second or first == second.split("-")[0]
-
-
-def closeness(requested: str, language: str) -> int:
-    """2 for the code that is asked for, 1 for its language with another region, 0 if one of them is open."""
-    if not requested or language == UNKNOWN_LANGUAGE:
-        return 0
-    first, second = (code.replace("_", "-").lower() for code in (requested, language))
-    return 2 if first == second else 1
 
 
 def name_of_side(language: str, side: str) -> str:

@@ -21,12 +21,17 @@ class Held:
 
     translator: Translator
     size: int
+    by_pair: dict[tuple[str, str], Translator] = field(default_factory=dict)
+    """Those of the languages for which it was asked; the cache knows a translator by its identity."""
     lent: weakref.WeakSet[ServedModel] = field(default_factory=weakref.WeakSet)
     """What requests have of it, as long as they have it."""
 
     def lend(self, model: ServedModel) -> ServedModel:
         """The model for a request."""
-        lent = replace(model, loaded=self.translator)
+        languages = model.source, model.target
+        if languages not in self.by_pair:
+            self.by_pair[languages] = model.of_languages(self.translator)
+        lent = replace(model, loaded=self.by_pair[languages])
         self.lent.add(lent)
         return lent
 

@@ -2,19 +2,31 @@
 
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted
 from dragoman.text.compression import plain_name
 from dragoman.text.formats import languages_of_file, read_parallel
 from dragoman.text.lines import open_bytes, read_pairs
-from dragoman.text.mixture import WeightedCorpus, check_corpora, is_parallel
-from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages, language_of_name
+from dragoman.text.mixture import (
+    WeightedCorpus,
+    check_corpora,
+    choose_temperature,
+    is_parallel,
+    temperature_weights,
+)
+from dragoman.text.settings import (
+    UNKNOWN_LANGUAGE,
+    DataSettings,
+    LanguagePair,
+    Languages,
+    language_of_name,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +38,8 @@ class CorpusPart:
     first_line: int
     weight: float | None
     tag: str
+    pair: LanguagePair | None = None
+    """One of several pairs of languages."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +50,31 @@ class ConvertedData(DataSettings):
     """What the user calls a file, by its path here."""
     parts: tuple[CorpusPart, ...] = ()
     """The corpora that follow each other in the training files."""
+    pairs_of_model: tuple[LanguagePair, ...] = ()
+    """Those of a model of several pairs of languages."""
+    valid_pairs: tuple[LanguagePair | None, ...] = ()
+    """The pair of languages of each line of the validation text that corpora give."""
+    test_pairs: tuple[LanguagePair | None, ...] = ()
+    """The same for the test text."""
 
     def weights(self) -> dict[str, float]:
         return {str(part.first_line): part.weight for part in self.parts if part.weight is not None}
 
     def tag(self, line: int) -> str:
-        tags = [part.tag for part in self.parts if part.first_line <= line]
-        return f"{tags[-1]} " if tags and tags[-1] else ""
+        part = self.part(line)
+        return f"{part.tag} " if part and part.tag else ""
+
+    def pair(self, line: int, text: Literal["train", "valid", "test"] = "train") -> LanguagePair | None:
+        if text == "train":
+            part = self.part(line)
+            return part.pair if part else None
+        pairs = self.valid_pairs if text == "valid" else self.test_pairs
+        return pairs[line - 1] if pairs else None
+
+    def part(self, line: int) -> CorpusPart | None:
+        """The part that a line of the training text belongs to."""
+        parts = [part for part in self.parts if part.first_line <= line]
+        return parts[-1] if parts else None
 
     def in_words(self, text: str) -> str:
         """A message with the user's names of the files."""
@@ -51,23 +83,32 @@ class ConvertedData(DataSettings):
         return text
 
 
+def pairs_of(data: DataSettings) -> tuple[LanguagePair, ...]:
+    """The pairs of languages of the model that is trained on a text, if it has several."""
+    return data.pairs_of_model if isinstance(data, ConvertedData) else ()
+
+
 @contextmanager
-def converted(data: DataSettings, folder: Path) -> Iterator[ConvertedData]:
+def converted(
+    data: DataSettings, folder: Path, pairs_of_model: tuple[LanguagePair, ...] = ()
+) -> Iterator[ConvertedData]:
     """`as_lines` of text to train on. Raises `DragomanError` as `check_files` and `as_lines`."""
     check_files(data)
-    with as_lines(data, folder) as lines:
+    with as_lines(data, folder, pairs_of_model) as lines:
         yield lines
 
 
 @contextmanager
-def as_lines(data: DataSettings, folder: Path) -> Iterator[ConvertedData]:
+def as_lines(
+    data: DataSettings, folder: Path, pairs_of_model: tuple[LanguagePair, ...] = ()
+) -> Iterator[ConvertedData]:
     """The settings with files of lines in place of others. They are in `folder`, which is removed at the end.
 
     Paths are joined to their folder already. Errors name the user's files. Raises `DragomanError` for files
     that cannot be read.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    lines = ConvertedData(**vars(data))
+    lines = ConvertedData(**vars(data), pairs_of_model=pairs_of_model)
     try:
         lines = convert(lines, folder)
         yield lines
@@ -87,6 +128,7 @@ def check_files(data: DataSettings) -> None:
             raise DragomanError(
                 "Give the corpora [[data.corpus]], or source and target, or a dataset: one of them."
             )
+        check_held_out_files(data)
     for kind in ("", "valid_", "test_"):
         source, target = (data.files.get(f"{kind}{side}") for side in ("source", "target"))
         parallel = [path for path in (source, target) if path is not None and is_parallel(path)]
@@ -97,6 +139,32 @@ def check_files(data: DataSettings) -> None:
             raise OptionError(f"There is only {{{kind}{side}}}; give {{{kind}source}} and {{{kind}target}}.")
     if not data.corpus and data.dataset is None and data.source is None:
         raise OptionError("Validation or test data are no text to train on: give {source} too.")  # noqa: RUF027
+
+
+def check_held_out_files(data: DataSettings) -> None:
+    """Raise `DragomanError` for corpora of several pairs of languages with validation text for some pairs, or
+    with validation or test text that is not of one pair.
+    """
+    if len(data.pairs) > 1:
+        for kind in ("valid", "test"):
+            if f"{kind}_source" in data.files:
+                raise DragomanError(
+                    f"The corpora have several pairs of languages, and {kind}_source in [data] is of one; "
+                    f"give {kind}_source and {kind}_target to a [[data.corpus]] of each pair."
+                )
+    given = [pair_of(corpus) for corpus in data.corpus if corpus.valid_source is not None]
+    if lacking := [pair for pair in data.pairs if given and pair not in given]:
+        raise DragomanError(
+            f"There is validation text for some pairs of languages, and none from {lacking[0].source} to "
+            f"{lacking[0].target}; give it to all, or to none."
+        )
+
+
+def pair_of(corpus: WeightedCorpus) -> Languages | None:
+    """The languages of a corpus, if it names them."""
+    if corpus.source_language is None or corpus.target_language is None:
+        return None
+    return Languages(corpus.source_language, corpus.target_language)
 
 
 def convert(data: ConvertedData, folder: Path) -> ConvertedData:
@@ -117,7 +185,55 @@ def convert(data: ConvertedData, folder: Path) -> ConvertedData:
 
 
 def joined(data: ConvertedData, folder: Path) -> ConvertedData:
-    """The settings with two files in which the corpora follow each other. Says the share of each.
+    """The settings with two files in which the corpora follow each other; and so their validation and test
+    text, if they have any. Says the share of each corpus.
+
+    Raises `DragomanError` for files that do not match.
+    """
+    texts = [(corpus, corpus.source, corpus.target) for corpus in data.corpus]
+    (source, target), sizes = join(data, texts, folder / "corpora")
+    data = with_temperature(data, sizes)
+    weights = [corpus.weight for corpus in data.corpus]
+    if data.pair_temperature not in (None, 1.0):
+        pairs = list(map(pair_of, data.corpus))
+        weights = [*temperature_weights(sizes, pairs, data.pair_temperature)]
+    total = sum(weight or 0 for weight in weights)
+    parts, first_line = [], 1
+    for number, (corpus, size, weight) in enumerate(zip(data.corpus, sizes, weights, strict=True), 1):
+        parts.append(CorpusPart(first_line, weight, corpus.tag, pair_of_model(data, corpus)))
+        first_line += size
+        share = "" if weight is None else f", {weight / total:.1%} of the training pairs"
+        tag = f", after the tag {corpus.tag}" if corpus.tag else ""
+        languages = pair_of(corpus)
+        into = f", {languages.source} to {languages.target}" if languages else ""
+        logger.info(f"Corpus {number}: {counted(size, 'pair')} of {corpus.source}{into}{share}{tag}.")
+    data = replace(data, source=source, target=target, parts=tuple(parts))
+    for kind in ("valid", "test"):
+        texts = [
+            (corpus, getattr(corpus, f"{kind}_source"), getattr(corpus, f"{kind}_target"))
+            for corpus in data.corpus
+            if getattr(corpus, f"{kind}_source") is not None
+        ]
+        if texts:
+            (source, target), sizes = join(data, texts, folder / kind)
+            pairs_of_lines = tuple(
+                pair_of_model(data, corpus)
+                for (corpus, *_), size in zip(texts, sizes, strict=True)
+                for _ in range(size)
+            )
+            paths: dict[str, Any] = {
+                f"{kind}_source": source,
+                f"{kind}_target": target,
+                f"{kind}_pairs": pairs_of_lines,
+            }
+            data = replace(data, **paths)
+    return data
+
+
+def join(
+    data: ConvertedData, texts: Sequence[tuple[WeightedCorpus, Path | None, Path | None]], folder: Path
+) -> tuple[tuple[Path, Path], list[int]]:
+    """Write texts of corpora one after the other to two files. Returns the files, and the pairs of each text.
 
     Raises `DragomanError` for files that do not match.
     """
@@ -125,22 +241,43 @@ def joined(data: ConvertedData, folder: Path) -> ConvertedData:
     copies = folder / "corpora.source", folder / "corpora.target"
     for copy in copies:
         data.names[str(copy)] = f"the corpora ({copy.suffix[1:]})"
-    total = sum(corpus.weight or 0 for corpus in data.corpus)
-    parts, count = [], 0
+    sizes = []
     with opened(copies) as files:
-        for number, corpus in enumerate(data.corpus, 1):
+        for number, (corpus, *sides) in enumerate(texts, 1):
             subfolder = folder / f"corpus-{number}"
-            source, target = line_files(corpus.source, corpus.target, data.languages, subfolder, data.names)
+            languages = pair_of(corpus) or data.languages
+            source, target = line_files(sides[0], sides[1], languages, subfolder, data.names)
             assert source is not None
             assert target is not None
-            parts.append(CorpusPart(count + 1, corpus.weight, corpus.tag))
-            pairs = write_pairs(without_tag(read_pairs(source, target), corpus), files)
-            count += pairs
+            sizes.append(write_pairs(without_tag(read_pairs(source, target), corpus), files))
             shutil.rmtree(subfolder, ignore_errors=True)
-            share = "" if corpus.weight is None else f", {corpus.weight / total:.1%} of the training pairs"
-            tag = f", after the tag {corpus.tag}" if corpus.tag else ""
-            logger.info(f"Corpus {number}: {counted(pairs, 'pair')} of {corpus.source}{share}{tag}.")
-    return replace(data, source=copies[0], target=copies[1], parts=tuple(parts))
+    return copies, sizes
+
+
+def with_temperature(data: ConvertedData, sizes: Sequence[int]) -> ConvertedData:
+    """The settings with a temperature if there are several pairs of languages without weights.
+
+    Raises `DragomanError` for one beside weights, and for one without several pairs.
+    """
+    temperature, has_pairs = data.pair_temperature, len(data.pairs) > 1
+    has_weights = data.corpus[0].weight is not None
+    if temperature is not None and (has_weights or not has_pairs):
+        reason = "the corpora have weights" if has_weights else "the corpora have one pair of languages"
+        raise OptionError(f"{{pair_temperature}} is {temperature:g}, and {reason}; leave it out.")
+    if temperature is not None or has_weights or not has_pairs:
+        return data
+    totals = dict.fromkeys(data.pairs, 0)
+    for corpus, size in zip(data.corpus, sizes, strict=True):
+        totals[pair_of(corpus) or Languages()] += size
+    return replace(data, pair_temperature=choose_temperature(list(totals.values())))
+
+
+def pair_of_model(data: ConvertedData, corpus: WeightedCorpus) -> LanguagePair | None:
+    """The pair of languages of a corpus among several of the model; None if that has one pair."""
+    languages = pair_of(corpus)
+    return next(
+        (pair for pair in data.pairs_of_model if languages == Languages(pair.source, pair.target)), None
+    )
 
 
 def without_tag(pairs: Iterable[tuple[str, str]], corpus: WeightedCorpus) -> Iterator[tuple[str, str]]:
@@ -162,6 +299,8 @@ def with_languages(data: ConvertedData) -> ConvertedData:
     Raises `DragomanError` if it says several.
     """
     languages = data.languages
+    if data.pairs:  # which the recipe names
+        return data
     corpora = [path for corpus in data.corpus for path in (corpus.source, corpus.target) if path is not None]
     if data.corpus and not is_parallel(corpora[0]):
         named = Languages(*(language_of_name(path.name) for path in corpora[:2]))

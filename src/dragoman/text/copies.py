@@ -54,7 +54,8 @@ def _write_copy(copy: _Copy) -> None:
     numbers = np.load(shard.folder / f"{name}.lines.npy")
     line_numbers = set(numbers.tolist())
     longest = shard.settings.longest or math.inf
-    sample = copy.sampler.open([Tokenizer.load(path) for path in shard.tokenizers])
+    tokenizers = [Tokenizer.load(path) for path in shard.tokenizers]
+    sample = copy.sampler.open(tokenizers)
     ordinary = [np.load(shard.folder / f"{name}.{side}.npy") for side in SIDES]
     offsets = [np.load(shard.folder / f"{name}.{side}-offsets.npy") for side in SIDES]
     pairs = (pair for pair in shard.kept_pairs() if pair[0] in line_numbers)
@@ -63,10 +64,11 @@ def _write_copy(copy: _Copy) -> None:
         for side, (ids, (first, last)) in enumerate(
             zip(sample(copy.number, line, *texts), spans, strict=True)
         ):
-            is_sampled = ids is not None and len(ids) <= longest
-            rows[side].append(
-                np.array(ids, ordinary[side].dtype) if is_sampled else ordinary[side][first:last]
-            )
+            if ids is None or len(ids) > longest:
+                rows[side].append(ordinary[side][first:last])
+                continue
+            read = shard.with_symbol(line, list(ids), tokenizers[0]) if side == 0 else ids
+            rows[side].append(np.array(read, ordinary[side].dtype))
     for name, side_rows, empty in zip(SIDES, rows, ordinary, strict=True):
         np.save(f"{prefix}.{name}.npy", np.concatenate(side_rows) if side_rows else empty)
         np.save(f"{prefix}.{name}-offsets.npy", np.cumsum([0, *map(len, side_rows)], dtype=np.uint32))

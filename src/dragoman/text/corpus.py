@@ -116,7 +116,9 @@ def scan_corpus(
             left_out = "sources of other data left out ({drop_overlap})" if hashed in drop_sources else ""
             if settings.drop_copies and source_line == target_line:
                 left_out = "copies left out ({drop_copies})"
-            candidates.add(hashed, bool(settings.tag(statistics.pairs)), left_out)
+            candidates.add(
+                hashed, bool(settings.tag(statistics.pairs)), left_out, settings.pair(statistics.pairs)
+            )
     held_out = candidates.choose(files[0], statistics.pairs) if candidates is not None else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
 
@@ -151,6 +153,11 @@ class Shard:
     tokenizers: tuple[Path, Path]
     settings: DataSettings
 
+    def with_symbol(self, line: int, source: list[int], tokenizer: Tokenizer) -> list[int]:
+        """The ids of a line's source after the symbol of its target language, if it has one."""
+        symbol = self.settings.symbol(line)
+        return [*tokenizer.ids([symbol]), *source] if symbol else source
+
     def kept_pairs(self) -> Iterator[tuple[int, str, str]]:
         """Yield the pairs for training, with their line numbers and tags."""
         sides = (read_lines(*place, self.first_line) for place in zip(self.files, self.offsets, strict=True))
@@ -176,6 +183,7 @@ def _write_shard(shard: Shard) -> tuple[int, int]:
                 too_long += 1
                 continue
             line_numbers.append(number)
+            pair[0] = shard.with_symbol(number, pair[0], tokenizers[0])
             for side, ids, dtype in zip(sides, pair, dtypes, strict=True):
                 side.append(np.array(ids, dtype=dtype))
     prefix = f"{shard.folder}/{shard.first_line - 1:09}"

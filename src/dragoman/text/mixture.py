@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ TAG = re.compile(r"<[\w-]+>")
 BYTE = re.compile("<0x[0-9A-F]{2}>")  # a token of the tokenizer's own
 SPACE = re.compile(r"[\s▁]")  # which the tokenizer writes as ▁
 SPECIAL = {"<unk>", "<s>", "<pad>"}  # the tokenizer's own
+MOST_OF_LEAST, MAX_TEMPERATURE = 10, 5.0
+"""How many times the share of the smallest pair of languages the largest may have, and the highest
+temperature that is chosen for it."""
 
 
 def is_parallel(path: Path) -> bool:
@@ -43,6 +47,19 @@ class WeightedCorpus:
     each pair is used equally often."""
     tag: str = ""
     """A token in angle brackets that is put before each source, as <bt> of back-translated text."""
+    source_language: str | None = None
+    """Code of the source language, in a recipe of several pairs of languages; every corpus then has one."""
+    target_language: str | None = None
+    """The same for the target."""
+    valid_source: Path | None = None
+    """Validation sentences of these languages; without them some training pairs of each pair of languages are
+    held out."""
+    valid_target: Path | None = None
+    """Their translations."""
+    test_source: Path | None = None
+    """Test sentences of these languages, translated and scored when training has ended."""
+    test_target: Path | None = None
+    """Their translations."""
 
 
 def check_tag(tag: str, name: str) -> None:
@@ -65,6 +82,32 @@ def check_symbols(symbols: Sequence[str]) -> None:
             )
 
 
+def check_languages(corpus: WeightedCorpus, first: WeightedCorpus, place: str) -> None:
+    """Raise `DragomanError` for one language without the other, languages that only some corpora have, and
+    validation or test files without languages or without their other side.
+    """
+    codes = corpus.source_language, corpus.target_language
+    if (codes[0] is None) != (codes[1] is None):
+        raise DragomanError(f"{place} names one language; give source_language and target_language.")
+    if (codes[0] is None) != (first.source_language is None):
+        raise DragomanError(f"{place}: give languages to every corpus, or to none.")
+    for kind, source, target in (
+        ("valid", corpus.valid_source, corpus.valid_target),
+        ("test", corpus.test_source, corpus.test_target),
+    ):
+        if source is None and target is None:
+            continue
+        if codes[0] is None:
+            raise DragomanError(
+                f"{place} has {kind}_source, and no languages; give it both languages, or name the files in "
+                "[data]."
+            )
+        if source is None or (target is None) != is_parallel(source):
+            raise DragomanError(
+                f"{place}: give {kind}_source and {kind}_target, or a file that has both sides."
+            )
+
+
 def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
     """Raise `DragomanError` for missing files, weights that give no shares, and tags that are not tokens."""
     for number, corpus in enumerate(corpora, 1):
@@ -76,6 +119,7 @@ def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
             raise DragomanError(f"{parallel[0]} has both sides of a corpus; give it alone, as the source.")
         if not parallel and corpus.target is None:
             raise DragomanError(f"{place} has no target.")
+        check_languages(corpus, corpora[0], place)
         weight = corpus.weight
         if weight is not None and not (math.isfinite(weight) and weight >= 0):
             raise DragomanError(f"The weight of {place} is {weight}; it has to be a number of at least 0.")
@@ -87,3 +131,23 @@ def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
         raise DragomanError(
             "The weights of the corpora sum to 0 or to infinity; give weights such as 0.7 and 0.3."
         )
+
+
+def choose_temperature(sizes: Sequence[int]) -> float:
+    """`DataSettings.pair_temperature` for pairs of languages with so many training pairs."""
+    ratio = max(sizes) / max(1, min(sizes))
+    return round(min(MAX_TEMPERATURE, max(1.0, math.log(ratio, MOST_OF_LEAST))), 2)
+
+
+def temperature_weights(sizes: Sequence[int], pairs: Sequence[object], temperature: float) -> list[float]:
+    """The weights of corpora with so many training pairs, each of one of the pairs of languages.
+
+    A pair of languages with n training pairs has n^(1/T); its corpora divide this by their sizes.
+    """
+    totals: Counter[object] = Counter()
+    for size, pair in zip(sizes, pairs, strict=True):
+        totals[pair] += size
+    return [
+        size * totals[pair] ** (1 / temperature - 1) if size else 0.0
+        for size, pair in zip(sizes, pairs, strict=True)
+    ]

@@ -1,6 +1,7 @@
 """Settings of the text files, the tokenizer and the batches. This module does not import torch."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +33,37 @@ class Languages:
                 raise DragomanError(
                     f"The {side} language is {code!r}; it has to be a language code such as en, de or pt-BR."
                 )
+
+
+@dataclass(frozen=True)
+class LanguagePair(Languages):
+    """One of several pairs of languages of a model."""
+
+    symbol: str = ""
+    """The token that the model reads before a source to translate it into the target language. Text never
+    gives this token. It is "" if all pairs have one target language."""
+
+    @property
+    def name(self) -> str:
+        """The pair as it is written: `en-de`."""
+        return f"{self.source}-{self.target}"
+
+
+def with_symbols(pairs: Iterable[Languages]) -> tuple[LanguagePair, ...]:
+    """The pairs of a new model, each once, with symbols if their targets differ; none of a single pair."""
+    distinct = list(dict.fromkeys(Languages(pair.source, pair.target) for pair in pairs))
+    has_symbols = len({pair.target for pair in distinct}) > 1
+    return tuple(
+        LanguagePair(pair.source, pair.target, f"<2{pair.target}>" if has_symbols else "")
+        for pair in distinct
+        if len(distinct) > 1
+    )
+
+
+def common_languages(pairs: Sequence[Languages]) -> Languages:
+    """The languages that all pairs have in common; `und` in place of others."""
+    source, target = ({getattr(pair, side) for pair in pairs} for side in ("source", "target"))
+    return Languages(*(side.pop() if len(side) == 1 else UNKNOWN_LANGUAGE for side in (source, target)))
 
 
 def language_of_name(name: str) -> str:
@@ -86,6 +118,11 @@ class DataSettings(CorpusFiles):
     """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None
     """The same for the target."""
+    pair_temperature: float | None = option(None, at_least=1, at_most=100)
+    """With several pairs of languages: a pair with n training pairs of texts has a share in proportion to
+    n^(1/T), with this T. 1 uses each text equally often, more uses those of small pairs more often. None is
+    the smallest T with which the share of the largest pair is at most 10 times that of the smallest, at most
+    5."""
     guided_alignment: Path | None = None
     """A word alignment of the training text: each line has the links of a pair, such as `0-0 1-2`. Training
     guides the attention of a head by it; `align` and `--keep-tags` then make fewer errors."""
@@ -112,11 +149,23 @@ class DataSettings(CorpusFiles):
 
     @property
     def languages(self) -> Languages:
-        """The languages that are given, or those that the endings of the training files or dataset say."""
+        """The languages that are given, or those that the endings of the training files or dataset say.
+
+        Of several pairs they are those that all pairs have in common.
+        """
+        if pairs := self.pairs:
+            return common_languages(pairs)
         paths = (self.source, self.target)
         sides = [language_of_name(path.name) if path else UNKNOWN_LANGUAGE for path in paths]
         named = languages_of_name(self.dataset) if self.dataset else Languages(*sides)
         return Languages(self.source_language or named.source, self.target_language or named.target)
+
+    @property
+    def pairs(self) -> list[Languages]:
+        """The pairs of languages that the corpora name, each once; none if they name no languages."""
+        named = [(corpus.source_language, corpus.target_language) for corpus in self.corpus]
+        pairs = [Languages(source, target) for source, target in named if source and target]
+        return list(dict.fromkeys(pairs))
 
     @property
     def files(self) -> dict[str, Path]:
@@ -136,6 +185,15 @@ class DataSettings(CorpusFiles):
     def tag(self, line: int) -> str:  # noqa: ARG002  those of several corpora need it
         """What is put before the source of a line of the text, counted from 1."""
         return ""
+
+    def pair(self, line: int, text: Literal["train", "valid", "test"] = "train") -> "LanguagePair | None":  # noqa: ARG002
+        """Of several pairs of languages, that of a line of a text, counted from 1; else None."""
+        return None
+
+    def symbol(self, line: int) -> str:
+        """The symbol of the target language of a line of the training text; "" without one."""
+        pair = self.pair(line)
+        return pair.symbol if pair else ""
 
 
 @dataclass(frozen=True)

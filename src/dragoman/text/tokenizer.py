@@ -81,10 +81,16 @@ class Tokenizer:
 
     @classmethod
     def train(
-        cls, lines: Iterable[str], kind: TokenKind, settings: TokenizerSettings, vocabulary: int
+        cls,
+        lines: Iterable[str],
+        kind: TokenKind,
+        settings: TokenizerSettings,
+        vocabulary: int,
+        control_symbols: Sequence[str] = (),
     ) -> "Tokenizer":
         """Learn a vocabulary of at most `vocabulary` tokens; it is smaller if the text has fewer.
 
+        `control_symbols` are tokens of it that `encode` never gives and `decode` leaves out.
         A vocabulary of bytes is the same for every text. Raises `DragomanError` if the text is empty, or the
         vocabulary too small for its characters.
         """
@@ -111,6 +117,7 @@ class Tokenizer:
                 bos_id=START,
                 eos_id=END,
                 user_defined_symbols=list(settings.symbols),
+                control_symbols=list(control_symbols),
                 # An unknown token is a whole word, which a space precedes, or a part of a word.
                 unk_surface=f" {UNKNOWN_TEXT}" if kind == "word" else UNKNOWN_TEXT,
                 minloglevel=2,

@@ -98,6 +98,8 @@ def source_and_constraints(
     if settings.truncate:
         ids = [truncate(ids[0], settings.truncate)]
     refuse_too_long([sentence], ids, translator.longest_source)
+    if len(ids[0]) > 1:
+        ids = [[*translator.source_prefix, *ids[0]]]
     return pad(ids).to(translator.torch_backend.device), constraint_ids(
         settings, translator.tokenizers.target
     )
@@ -192,7 +194,8 @@ def align(
         for (number, source, target), pair_weights in zip(batch, weights, strict=True):
             texts = without_invisible(pairs[number][0]), pairs[number][1]
             words = (side.word_ids(text) for side, text in zip(sides, texts, strict=True))
-            token_weights = pair_weights[: len(target), : len(source)].cpu()
+            tokens = len(source) - len(translator.source_prefix)
+            token_weights = pair_weights[: len(target), :tokens].cpu()
             alignments[number] = word_alignment(token_weights, *words)
     return [alignments[number] for number in range(len(pairs))]
 
@@ -200,9 +203,13 @@ def align(
 def alignment_weights(
     translator: "Translator", rows: Iterable[Tensor], layer: int | None = None, head: int | None = None
 ) -> Float[Tensor, "B T S"]:
-    """The encoder-decoder attention that `select_head` takes. `rows` are source [B S] and target [B T]."""
+    """The encoder-decoder attention that `select_head` takes, without that to the symbol of a language.
+
+    `rows` are source and target [B T]; the source has S tokens after the symbol.
+    """
     model = translator.torch_backend.model
-    return select_head(cross_attention(model, *rows), layer, head, alignment_head(model))
+    weights = select_head(cross_attention(model, *rows), layer, head, alignment_head(model))
+    return weights[..., len(translator.source_prefix) :]
 
 
 def attention(translator: "Translator", source: str, target: str) -> Attention:
@@ -239,6 +246,7 @@ def forced_batches(
 ) -> Iterator[tuple[list[NumberedPair], Tensor, Tensor]]:
     """Batches of at most `max_tokens` tokens: each pair's number and ids, and both sides padded [B S], [B T].
 
+    Sources are as the model reads them, with `source_prefix`.
     Raises `DragomanError` if a text is longer than the model's positions, and `CancelledError` after an
     `interruption`.
     """
@@ -261,6 +269,7 @@ def forced_batches(
         targets,
         model.longest_target,
     )
+    sources = [[*translator.source_prefix, *ids] for ids in sources]
     lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
     for batch in batch_by_length(lengths, max_tokens):
         if interruption.get().is_set():
@@ -289,6 +298,7 @@ def with_end(translator: "Translator", ids: list[int]) -> list[int]:
 
 def target_weights(translator: "Translator", source: list[int], target: list[int]) -> Float[Tensor, "T S"]:
     """The encoder-decoder attention of each target token, END last, that alignments are read from."""
-    rows = (pad([ids]).to(translator.torch_backend.device) for ids in (source, [*target, END]))
+    ids = [*translator.source_prefix, *source], [*target, END]
+    rows = (pad([row]).to(translator.torch_backend.device) for row in ids)
     with explain_out_of_memory(1):
         return alignment_weights(translator, rows)[0]

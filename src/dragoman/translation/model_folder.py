@@ -1,8 +1,9 @@
 """The model folder: weights, settings, vocabularies, manifest. No torch is imported at the top."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +23,8 @@ from dragoman.system.files import (
     write_folder,
 )
 from dragoman.system.readers import read_json
-from dragoman.system.toml import overlay, read_toml, write_toml
-from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
+from dragoman.system.toml import from_table, overlay, read_toml, write_toml
+from dragoman.text.settings import UNKNOWN_LANGUAGE, LanguagePair, Languages
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.missing_model import explain_no_model
 from dragoman.translation.weight_errors import refuse_weights
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
     from dragoman.model.interface import Model
 
 ABOUT = "about.json"  # facts of the training
-FORMAT = 1
-"""The format of a model folder. Folders of earlier formats are read; a later one is refused."""
+PAIRS = "pairs"  # in it: the pairs of languages of a model of several
+FORMAT = 2
+"""The format of a model folder. Folders of earlier formats are read; a later one is refused.
+
+Folders of one pair of languages have format 1, which earlier versions read."""
 WEIGHTS, SETTINGS = "model.safetensors", "model.toml"
 
 
@@ -85,6 +89,8 @@ class StoredModel:
     languages: Languages = field(default_factory=Languages)
     several_sentences: float | None = None
     """Share of the sources of training that have several sentences; None if unknown."""
+    pairs: tuple[LanguagePair, ...] = ()
+    """The pairs of languages of a model of several; `languages` are those that all have in common."""
 
     @classmethod
     def load(cls, folder: Path) -> "StoredModel":
@@ -105,14 +111,16 @@ class StoredModel:
         def write(new: Path) -> None:
             save_file(self.weights, new / WEIGHTS)
             write_toml(self.settings, new / SETTINGS)
-            about = {
-                "format": FORMAT,
+            about: dict[str, object] = {
+                "format": FORMAT if self.pairs else 1,
                 "longest_source": self.longest_trained,
                 "source_language": self.languages.source,
                 "target_language": self.languages.target,
                 "several_sentences": self.several_sentences,
             }
-            (new / ABOUT).write_text(json.dumps(about) + "\n")
+            if self.pairs:
+                about[PAIRS] = list(map(asdict, self.pairs))
+            write_about(new, about)
             self.tokenizers.save(new)
 
         write_folder(folder, write)
@@ -145,6 +153,12 @@ class About(NamedTuple):
     longest_trained: int | None = None
     languages: Languages = Languages()
     several_sentences: float | None = None
+    pairs: tuple[LanguagePair, ...] = ()
+
+
+def write_about(folder: Path, about: Mapping[str, object]) -> None:
+    """Write facts of a model's training for `read_about`."""
+    (folder / ABOUT).write_text(json.dumps(about) + "\n")
 
 
 def read_about(folder: Path) -> About:
@@ -168,9 +182,16 @@ def read_about(folder: Path) -> About:
         )
     codes = [str(about.get(f"{side}_language", UNKNOWN_LANGUAGE))[:80] for side in ("source", "target")]
     try:
-        return About(longest, Languages(*codes), share)
+        return About(longest, Languages(*codes), share, read_pairs(about.get(PAIRS, []), path))
     except DragomanError as error:
         raise DragomanError(f"{path}: {error}") from error
+
+
+def read_pairs(tables: object, path: Path) -> tuple[LanguagePair, ...]:
+    """The pairs of languages of a model of several. Raises `DragomanError` for something else."""
+    if not isinstance(tables, list):
+        raise DragomanError(f"{PAIRS} has to be a list, and is {str(tables)[:80]!r}.")
+    return tuple(from_table(LanguagePair, table, f"{path}: {PAIRS}", is_complete=True) for table in tables)
 
 
 def check_format(about: dict[str, Any], path: Path) -> None:
@@ -242,10 +263,11 @@ def save_model(
     longest_trained: int | None = None,
     languages: Languages | None = None,
     several_sentences: float | None = None,
+    pairs: tuple[LanguagePair, ...] = (),
 ) -> None:
     """Write the folder that `Translator.load` reads, in place of the former one.
 
-    The last three are facts of the training, as in `StoredModel`.
+    The last four are facts of the training, as in `StoredModel`.
     """
-    about = longest_trained, languages or Languages(), several_sentences
+    about = longest_trained, languages or Languages(), several_sentences, pairs
     StoredModel(numpy_weights(model), settings, tokenizers, *about).save(folder)

@@ -31,8 +31,9 @@ from dragoman.system.new_folder import refuse_taken
 from dragoman.text.annotated_terms import knows_terms, without_symbols
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.invisible import without_invisible
+from dragoman.text.language_codes import choose_pair, open_target
 from dragoman.text.letters import has_letter
-from dragoman.text.settings import Languages
+from dragoman.text.settings import LanguagePair, Languages, common_languages
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation import iterable, streaming
 from dragoman.translation.annotation import annotate_sentence, annotated_terms
@@ -72,11 +73,14 @@ class PreparedSentences:
     constraints: Constraints
     terms: Terms = ()
     """The glossary's terms that each source has, in the order of `sources`; empty without a glossary."""
+    prefix: tuple[int, ...] = ()
+    """What the model reads before each part (`Translator.source_prefix`)."""
 
     @cached_property
     def sources(self) -> list[list[int]]:
-        """The ids of all parts, in order."""
-        return [part for sentence_parts in self.parts for part in sentence_parts]
+        """The ids of all parts as the model reads them, in order; END alone has no prefix."""
+        parts = [part for sentence_parts in self.parts for part in sentence_parts]
+        return [[*self.prefix, *part] if len(part) > 1 else part for part in parts] if self.prefix else parts
 
     def count_longer(self, longest: int | None) -> int:
         """How many sentences have more tokens, END included; 0 if the settings ask to truncate or split.
@@ -187,6 +191,8 @@ class Translator:
         cuts_sentences: bool = True,
         several_sentences: float | None = None,
         model: "Callable[[], Model] | None" = None,
+        pairs: tuple[LanguagePair, ...] = (),
+        symbol: str = "",
     ) -> None:
         self.tokenizers = tokenizers
         self.languages = languages or Languages()
@@ -199,8 +205,15 @@ class Translator:
         """Whether texts of several sentences are cut, because few sources of training have several."""
         self.several_sentences = several_sentences
         """Share of the sources of training that have several sentences; None if unknown."""
+        self.pairs = pairs
+        """The pairs of languages of a model of several."""
+        self.symbol = symbol
+        """The token before each source that asks for the target language; "" if the model has one, or if none
+        is chosen (`into`)."""
         self._open_torch, self._open_native = torch_backend, native_backend
         self._open_model = model or (lambda: self.torch_backend.model)
+        self._open_executor = lambda: OneThread("dragoman-torch")
+        self._whole: Translator | None = None  # that of all languages, whose memory this one shares
         self.folders: tuple[Path, ...] = ()
         """Absolute paths of the models, if `load` has read them."""
 
@@ -264,6 +277,7 @@ class Translator:
             any((model.several_sentences or 0) < KNOWN_SHARE for model in stored),
             stored[0].several_sentences,
             open_model,
+            stored[0].pairs,
         )
         if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
             raise OptionError(SHORTLIST_NEEDS_NATIVE)
@@ -281,10 +295,12 @@ class Translator:
         workers: int = 1,
         native: bool = False,
         cuts_sentences: bool = False,
+        symbol: str = "",
     ) -> "Translator":
         """A translator for a model in memory. It searches with PyTorch, or with `native` in C++ in float32.
 
-        With `cuts_sentences` it translates texts of several sentences sentence by sentence.
+        With `cuts_sentences` it translates texts of several sentences sentence by sentence. `symbol` is the
+        token of the target language that the model reads before each source, if it has several.
 
         The weights must not change while the translator is in use. The model is put into evaluation mode
         (`model.eval()`): call `model.train()` before you train it further.
@@ -308,12 +324,14 @@ class Translator:
             longest_trained,
             model.longest_source,
             cuts_sentences=cuts_sentences,
+            symbol=symbol,
         )
 
     def __repr__(self) -> str:
         """The call of `load` with the models' folders; an address for a model in memory."""
         folders = ", ".join(repr(str(folder)) for folder in self.folders)
-        return f"Translator.load({folders})" if folders else object.__repr__(self)
+        into = f".into({self.languages.target!r})" if self.symbol else ""
+        return f"Translator.load({folders}){into}" if folders else object.__repr__(self)
 
     def __reduce__(self) -> "tuple[Callable[..., Translator], tuple[object, ...]]":
         """A pickle has the folders' paths alone. Raises `DragomanError` for a model in memory."""
@@ -322,7 +340,56 @@ class Translator:
                 "A translator of a model in memory cannot be pickled; save the model, and load it in each "
                 "process."
             )
-        return load_folders, (self.folders, self.engine_settings)
+        if not self.symbol:
+            return load_folders, (self.folders, self.engine_settings)
+        return load_folders, (self.folders, self.engine_settings, self.languages)
+
+    # ---- several pairs of languages
+
+    def into(self, target_language: str, source_language: str = "") -> "Translator":
+        """A translator of the same model from and into these languages, which shares its memory.
+
+        "" stands for the only language. Of varieties, such as pt-BR and pt-PT, it takes the nearest. Raises
+        `DragomanError` for a language that the model does not have, and for "" if it has several target
+        languages.
+        """
+        target = argument("target_language", target_language, str)
+        source = argument("source_language", source_language, str)
+        pair = choose_pair(self.pairs, self.languages, target, source)
+        return self if pair is None else self._between(pair)
+
+    def _between(self, pair: LanguagePair) -> "Translator":
+        """A translator of the same model that reads the symbol of this pair before each source."""
+        whole, before = self._whole or self, bool(pair.symbol)
+        translator = Translator(
+            whole.tokenizers,
+            lambda: whole.torch_backend,
+            lambda: whole.native_backend,
+            whole.engine_settings,
+            whole.longest_trained and whole.longest_trained - before,
+            whole.longest_source and whole.longest_source - before,
+            Languages(pair.source, pair.target),
+            whole.cuts_sentences,
+            whole.several_sentences,
+            lambda: whole.model,
+            whole.pairs,
+            pair.symbol,
+        )
+        translator.knows_terms = whole.knows_terms
+        translator.folders = whole.folders
+        translator._open_executor = lambda: whole.torch_executor
+        translator._whole = whole
+        return translator
+
+    @cached_property
+    def source_prefix(self) -> tuple[int, ...]:
+        """The ids that the model reads before each source: that of the symbol of the target language, if any.
+
+        Raises `DragomanError` if the model has several target languages, and none is chosen.
+        """
+        if not self.symbol and any(pair.symbol for pair in self.pairs):
+            raise open_target(self.pairs)
+        return tuple(self.tokenizers.source.ids([self.symbol])) if self.symbol else ()
 
     @shared_property
     def torch_backend(self) -> "TorchBackend":
@@ -345,7 +412,9 @@ class Translator:
         """
         folder = path_argument("out", out).absolute()
         refuse_taken(folder)
-        about = self.longest_trained, self.languages, self.several_sentences
+        languages = common_languages(self.pairs) if self.pairs else self.languages
+        longest = self.longest_trained and self.longest_trained + bool(self.symbol)
+        about = longest, languages, self.several_sentences, self.pairs
         save_model(folder, self.model, self.model.settings, self.tokenizers, *about)
 
     def close(self) -> None:
@@ -418,6 +487,8 @@ class Translator:
         texts: str,
         settings: SearchSettings | None = None,
         glossary: Glossary | None = None,
+        *,
+        target_language: str | None = None,
         **options: Unpack[SearchOptions],
     ) -> str: ...
 
@@ -427,6 +498,8 @@ class Translator:
         texts: Iterable[str],
         settings: SearchSettings | None = None,
         glossary: Glossary | None = None,
+        *,
+        target_language: str | None = None,
         **options: Unpack[SearchOptions],
     ) -> list[str]: ...
 
@@ -435,9 +508,16 @@ class Translator:
         texts: str | Iterable[str],
         settings: SearchSettings | None = None,
         glossary: Glossary | None = None,
+        *,
+        target_language: str | None = None,
         **options: Unpack[SearchOptions],
     ) -> str | list[str]:
-        """The best translation of a text, or of each of several; "" for a blank one. Raises as `n_best`."""
+        """The best translation of a text, or of each of several; "" for a blank one.
+
+        `target_language` chooses one of the model's (`into`). Raises as `n_best` and `into`.
+        """
+        if target_language is not None:
+            return self.into(target_language).translate(texts, settings, glossary, **options)
         if isinstance(texts, str):
             return self.translate([texts], settings, glossary, **options)[0]
         return [best[0].text for best in self.n_best(texts, settings, glossary, **options)]
@@ -474,6 +554,8 @@ class Translator:
         texts: str,
         settings: SearchSettings | None = None,
         glossary: Glossary | None = None,
+        *,
+        target_language: str | None = None,
         **options: Unpack[SearchOptions],
     ) -> str: ...
 
@@ -483,6 +565,8 @@ class Translator:
         texts: Iterable[str],
         settings: SearchSettings | None = None,
         glossary: Glossary | None = None,
+        *,
+        target_language: str | None = None,
         **options: Unpack[SearchOptions],
     ) -> list[str]: ...
 
@@ -491,12 +575,16 @@ class Translator:
         texts: str | Iterable[str],
         settings: SearchSettings | None = None,
         glossary: Glossary | None = None,
+        *,
+        target_language: str | None = None,
         **options: Unpack[SearchOptions],
     ) -> str | list[str]:
         """As `translate`; the event loop runs on during the search. It ends if the task is cancelled.
 
         Only the search leaves the event loop: the texts are read and cut in it.
         """
+        if target_language is not None:
+            return await self.into(target_language).translate_async(texts, settings, glossary, **options)
         from asyncio import wrap_future  # a module that the command line does not need
 
         if isinstance(texts, str):
@@ -514,6 +602,7 @@ class Translator:
         glossary: Glossary | None = None,
         *,
         progress: bool = True,
+        target_language: str | None = None,
         **options: Unpack[SearchOptions],
     ) -> Iterator[str]:
         """The translations of `translate`, one after the other, of any number of texts.
@@ -523,6 +612,9 @@ class Translator:
         exception of the iterable is raised after the translations of the texts before it, and so is
         `DragomanError` for what is no text. Warns and raises as `n_best`, but warns at the end.
         """
+        if target_language is not None:
+            translator = self.into(target_language)
+            return translator.translate_iterable(texts, settings, glossary, progress=progress, **options)
         settings = self.search_settings(settings, options)
         self.prepare([], settings, glossary)  # raises for settings that contradict each other
         progress = argument("progress", progress, bool)
@@ -568,7 +660,7 @@ class Translator:
         texts = ["" if is_own else text for is_own, (text, _) in zip(are_own, without_tags, strict=True)]
         parts = self._encode_parts(texts, without_tags, settings)
         if glossary is None:
-            return PreparedSentences(settings, without_tags, parts, constraints)
+            return PreparedSentences(settings, without_tags, parts, constraints, prefix=self.source_prefix)
         refuse_settings(settings, "A glossary needs a beam search", WITHOUT_FORCED_WORDS)
         limits = settings.max_length, None if self.longest_source is None else self.longest_source - 1
         required_tokens = len(constraints.prefix) + constraints.forced_tokens
@@ -576,7 +668,7 @@ class Translator:
         find = annotated_terms if self.knows_terms else glossary.find
         terms = encode_terms(glossary, find, tokenizers.source, tokenizers.target, texts, parts, capacity)
         constraints = replace(constraints, continuing=word_continuations(tokenizers.target))
-        return PreparedSentences(settings, without_tags, parts, constraints, terms)
+        return PreparedSentences(settings, without_tags, parts, constraints, terms, self.source_prefix)
 
     def _encode_parts(
         self, texts: Sequence[str], without_tags: list[tuple[str, list[Tag]]], settings: SearchSettings
@@ -642,7 +734,7 @@ class Translator:
     @shared_property
     def torch_executor(self) -> OneThread:
         """One thread, which computes with PyTorch for the callers of `submit`."""
-        return OneThread("dragoman-torch")
+        return self._open_executor()
 
     def assemble(self, prepared: PreparedSentences, hypotheses: NBest) -> list[list[Translation]]:
         """The translations of prepared sentences, from the hypotheses of all their parts."""
@@ -696,7 +788,9 @@ class Translator:
         from dragoman.translation.alignment import align_ids, replace_unknown
 
         weights = hypothesis.attention
-        if weights is None:
+        if weights is not None:
+            weights = weights[:, len(self.source_prefix) :]
+        else:
             from dragoman.translation.analysis import target_weights
 
             weights = target_weights(self, source, target).cpu().numpy()
@@ -847,8 +941,10 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines()) if text.strip() else ""
 
 
-def load_folders(folders: tuple[Path, ...], engine: EngineSettings) -> Translator:
-    """`Translator.load`."""
+def load_folders(
+    folders: tuple[Path, ...], engine: EngineSettings, languages: Languages | None = None
+) -> Translator:
+    """`Translator.load`; `into` the `languages`, if the models have several pairs."""
     translator = Translator.of([StoredModel.load(folder) for folder in folders], engine)
     translator.folders = tuple(map(Path.absolute, folders))
-    return translator
+    return translator if languages is None else translator.into(languages.target, languages.source)

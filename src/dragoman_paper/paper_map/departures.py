@@ -117,6 +117,7 @@ BESIDE = {
         "longest": "which of the user's pairs are used",
         "drop_copies": "which of the user's pairs are used",
         "drop_overlap": "which of the user's pairs are used",
+        "pair_temperature": "how often the user's pairs are used",
     },
     "tokenizer": {
         "sampled_copies": "acts with bpe_dropout or sampling_alpha only",

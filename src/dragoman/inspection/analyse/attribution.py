@@ -36,7 +36,7 @@ from dragoman.inspection.analyse.path_attribution import (
     sequential_integrated_gradients,
 )
 from dragoman.inspection.analyse.perturbation_attribution import lime, occlusion, reagent
-from dragoman.inspection.record.inspected import first_token, one_model
+from dragoman.inspection.record.inspected import first_token, is_blank, one_model
 from dragoman.inspection.record.record import Array
 from dragoman.inspection.record.recording import as_array
 from dragoman.model.symbols import PAD, START
@@ -111,7 +111,7 @@ def attribute(
         )
     model = differentiable(one_model(translator))
     ((_, source, target),) = forced_batches(translator, [(sentence, translation)], 1)
-    if source.size(1) == 1:
+    if is_blank(translator, sentence):
         raise DragomanError(
             "The sentence is blank: no token contributes to a translation. Give one with words."
         )

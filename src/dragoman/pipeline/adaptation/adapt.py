@@ -11,6 +11,7 @@ from typing import Any
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.adaptation.fewer_layers import LAYERS, can_leave_out_layers, with_guided_head
 from dragoman.pipeline.byte_lengths import with_byte_lengths
+from dragoman.pipeline.language_pairs import pairs_of_model
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.options import check_rules
@@ -48,6 +49,7 @@ def adapted_recipe(
     recipe = with_replay_in_folder(flags(overlay(initial, table, origin)))
     if recorded is None:  # a run that has begun refuses changes itself
         refuse_changes(recipe, initial, initial_model)
+        pairs_of_model(recipe)  # raises for a text in languages that the initial model does not know
         alignment_head = flags(overlay(Recipe(), table, origin)).model.alignment_head
         recipe = replace(recipe, model=with_guided_head(recipe.model, initial.model, alignment_head))
     check_recipe(recipe)
@@ -126,7 +128,12 @@ def kept_settings(initial_model: Path) -> Recipe:
 
 
 def refuse_other_languages(data: DataSettings, initial_data: DataSettings, initial_model: Path) -> None:
-    """Raise `DragomanError` if the name of a text says another language than that of the initial model."""
+    """Raise `DragomanError` if the name of a text says another language than that of the initial model.
+
+    Languages that corpora name are checked by `pairs_of_model`.
+    """
+    if data.pairs:
+        return
     for side in ("source", "target"):
         language, known = getattr(data.languages, side), getattr(initial_data, f"{side}_language")
         is_given = getattr(data, f"{side}_language") is not None

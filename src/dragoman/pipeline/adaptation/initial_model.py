@@ -3,10 +3,9 @@
 A run needs the initial model until its validation at update 0; the checkpoint of that update has the weights.
 """
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -21,6 +20,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted
+from dragoman.text.conversion import pairs_of
 from dragoman.text.corpus import Files, PairFilter
 from dragoman.training.checkpoint import (
     TrainingState,
@@ -35,12 +35,13 @@ from dragoman.training.low_rank import LowRankAdam
 from dragoman.training.objective import Objective, corpus_loss
 from dragoman.training.world import World
 from dragoman.translation.model_folder import (
-    ABOUT,
+    PAIRS,
     WEIGHTS,
     StoredModel,
     Tokenizers,
     model_folder,
     read_settings,
+    write_about,
 )
 from dragoman.translation.segmentation import DEFAULT_SPLIT
 
@@ -81,7 +82,8 @@ def prepare_adaptation(
     for sentence in layers:
         logger.info(sentence)
     longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
-    (new / ABOUT).write_text(json.dumps({"longest_source": longest}) + "\n")
+    pairs = {PAIRS: list(map(asdict, pairs_of(recipe.data)))} if stored.pairs else {}
+    write_about(new, {"longest_source": longest, **pairs})
     if recipe.adaptation.replay or recipe.adaptation.replay_valid:
         files = prepare_replay(new, recipe, files, pair_filter, stored.tokenizers)
     return stored.tokenizers, files

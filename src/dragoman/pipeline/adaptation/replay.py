@@ -17,7 +17,7 @@ from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.pipeline.validation_pairs import write_valid
 from dragoman.system.errors import DragomanError
 from dragoman.text.conversion import ConvertedData, CorpusPart, as_lines
-from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus, source_hashes
+from dragoman.text.corpus import Files, PairFilter, scan_corpus, source_hashes
 from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.mixing import shuffled_passes
@@ -153,9 +153,7 @@ def add_old_pairs(
 
 def with_old_validation(recipe: Recipe, data: PreparedData) -> PreparedData:
     """The data of a run, with the validation pairs of the old text."""
-    folder = recipe.folder / "data" / OLD
-    source, target = (list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target"))
-    return replace(data, valid=Corpus(folder / "valid"), valid_source=source, valid_target=target)
+    return data.validated_by(recipe.folder / "data" / OLD)
 
 
 def validate_both(validate: Validate, validate_old: Validate) -> Validate:

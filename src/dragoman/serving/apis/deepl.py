@@ -15,9 +15,10 @@ from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import MAX_GLOSSARIES
 from dragoman.serving.languages import detected, language_name, listed, load_identifier
-from dragoman.serving.models import Models, ServedModel, matches
+from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.scrape import answers_of_others
 from dragoman.serving.service import Service
+from dragoman.text.language_codes import matches
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.glossary import Glossary
 

@@ -17,9 +17,10 @@ from dragoman.serving.apis.parameters import FORMS, parameters
 from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.errors import ApiError
 from dragoman.serving.glossaries import MAX_NAME, Dictionaries, ServedGlossary
-from dragoman.serving.models import Models, matches
+from dragoman.serving.models import Models
 from dragoman.serving.service import Service, owner_of
 from dragoman.system.wording import shown
+from dragoman.text.language_codes import matches
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.translation.glossary import Term
 

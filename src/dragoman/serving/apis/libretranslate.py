@@ -19,10 +19,11 @@ from dragoman.serving.apis.route import Api, ApiRoute
 from dragoman.serving.cache import NBest
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed, listed_pairs, load_identifier, percent
-from dragoman.serving.models import Models, ServedModel, matches
+from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.serving.suggestions import add_suggestion
+from dragoman.text.language_codes import matches
 from dragoman.text.quality.identification import identify
 from dragoman.text.settings import Languages
 

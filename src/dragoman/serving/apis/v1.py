@@ -31,10 +31,11 @@ from dragoman.serving.apis.schemas import (
 from dragoman.serving.cache import NBest
 from dragoman.serving.cards import example_of, may_show_examples, readable, side_names
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
-from dragoman.serving.models import ServedModel, matches, name_of_side
+from dragoman.serving.models import ServedModel, name_of_side
 from dragoman.serving.pivot import PivotTranslation, refuse_pivot
 from dragoman.serving.service import Service
 from dragoman.system.errors import DragomanError
+from dragoman.text.language_codes import matches
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.glossary import Glossary
 from dragoman.translation.tags import remove_tags
@@ -86,8 +87,8 @@ def model_of(service: Service, request: Choice, text: str, scope: Scope) -> Serv
         models = models.with_adapter(request.adapter)
     if not request.model:
         return models.between(request.source, request.target, text)
-    model = models.named(request.model)
     source = "" if request.source == "auto" else request.source
+    model = models.named(request.model, source, request.target)
     if matches(source, model.source) and matches(request.target, model.target):
         return model
     raise ApiError(
@@ -366,6 +367,7 @@ def response(model: ServedModel, translations: list[TranslatedText]) -> Translat
 def describe(model: ServedModel, *, has_example: bool) -> ModelDescription:
     """What /v1/models says about a model."""
     source_name, target_name = side_names(model)
+    pair = f"{model.source}-{model.target}" if model.run_name else ""
     # What a model can read is unknown until it is loaded.
     scripts, reads_capitals = readable(model.loaded.tokenizers.source) if model.loaded else ([], True)
     return ModelDescription(
@@ -378,7 +380,7 @@ def describe(model: ServedModel, *, has_example: bool) -> ModelDescription:
         parameters=model.parameters,
         precision=model.precision,
         adapters=[adapted_model.adapter for adapted_model in model.adapted],
-        example=example_of(model.folder, model.hash) if has_example else "",
+        example=example_of(model.folder, model.hash, pair) if has_example else "",
         scripts=scripts,
         reads_capitals=reads_capitals,
     )
