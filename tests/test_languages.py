@@ -87,7 +87,7 @@ def test_a_text_is_in_one_of_the_languages_that_it_may_be_in(text, among):
     assert all(is_identifiable(code) == (code in KNOWN) for code in among)
 
 
-@pytest.mark.parametrize("code", ["", "../x", "e", "english", "en_GB", "en-"])
+@pytest.mark.parametrize("code", ["", "../x", "e", "english", "en_", "en-"])
 def test_what_is_no_code_is_refused(code):
     with pytest.raises(DragomanError, match="it has to be a language code such as en, de or pt-BR"):
         Languages(code, "de")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import option_name
+from dragoman.text.language_codes import could_be_same
 from dragoman.text.records import primary
 from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages, language_of_name
 
@@ -61,7 +62,7 @@ def warn_of_document(
 
 def warn_of_language(run: Path, languages: Languages, statement: str, language: str, expected: str) -> None:
     """Say the statement where it gives another language than wanted. One that is not known may be any."""
-    if UNKNOWN_LANGUAGE not in (language, expected) and primary(language) != primary(expected):
+    if UNKNOWN_LANGUAGE not in (language, expected) and not could_be_same(language, expected):
         say(
             f"{statement}, but {run} translates from {languages.source} to {languages.target}; {expected} is "
             "expected there."

@@ -7,8 +7,8 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.text.conversion import pair_of
 from dragoman.text.formats import format_of, languages_of_file
+from dragoman.text.language_codes import could_be_same
 from dragoman.text.mixture import is_parallel
-from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
 
 Files = tuple[Path, ...]  # source and target, or one file that has both sides
@@ -26,8 +26,9 @@ def refuse_swapped(recipe: Recipe) -> None:
         _, common, _ = named_texts[0]
     for files, languages, given in named_texts:
         expected = given or common
-        source, target = primary(expected.source), primary(expected.target)
-        if source != target and (languages.source, languages.target) == (target, source):
+        source, target = expected.source, expected.target
+        is_swapped = could_be_same(languages.source, target) and could_be_same(languages.target, source)
+        if is_swapped and not could_be_same(source, target):
             raise DragomanError(
                 f"By their names, the sides of {' and '.join(map(str, files))} are in {target} and {source}, "
                 f"and the model is trained from {source} to {target}. Exchange the sides."

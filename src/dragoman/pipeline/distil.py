@@ -24,11 +24,11 @@ from dragoman.system.files import file_hash
 from dragoman.system.options import check_options, option
 from dragoman.system.toml import overlay
 from dragoman.system.wording import counted
-from dragoman.text.language_codes import choose_pair
+from dragoman.text.language_codes import could_be_same
+from dragoman.text.language_pairs import choose_pair
 from dragoman.text.lines import decode_line, read_lines
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.quality.checks import check_readable
-from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, LanguagePair, Languages, language_of_name
 from dragoman.translation.files import Block, different_names, read_record, translate_file
 from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about
@@ -266,7 +266,7 @@ def student_recipe(
 def refuse_language(text: Path, teacher: Languages) -> None:
     """Raise `DragomanError` if the ending of a text's name says another language than a teacher reads."""
     language = language_of_name(text.name)
-    if UNKNOWN_LANGUAGE not in (language, teacher.source) and language != primary(teacher.source):
+    if UNKNOWN_LANGUAGE not in (language, teacher.source) and not could_be_same(language, teacher.source):
         raise DragomanError(
             f"{text} is in {language}, and the teacher translates from {teacher.source}. Give a text in "
             f"{teacher.source}, or a teacher that translates from {language}."

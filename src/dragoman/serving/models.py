@@ -8,9 +8,8 @@ from pathlib import Path
 
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import language_name
-from dragoman.text.language_codes import closeness, matches
+from dragoman.text.language_codes import closeness, family, matches
 from dragoman.text.quality.identification import identify
-from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.translation.translator import Translator
 
@@ -102,13 +101,13 @@ class Models:
             if model.source == UNKNOWN_LANGUAGE != model.target:
                 unknown.append(model)
             elif model.target != UNKNOWN_LANGUAGE:
-                between[primary(model.source), primary(model.target)].append(model)
-                reading[primary(model.source)].append(model)
+                between[family(model.source), family(model.target)].append(model)
+                reading[family(model.source)].append(model)
         found: dict[tuple[str, str], ServedModel] = {}
         for first in self.models:
-            for second in reading[primary(first.target)]:
+            for second in reading[family(first.target)]:
                 source, target = first.source, second.target
-                direct = [*between[primary(source), primary(target)], *unknown]
+                direct = [*between[family(source), family(target)], *unknown]
                 if (
                     first.source != UNKNOWN_LANGUAGE
                     and (source, target) not in found

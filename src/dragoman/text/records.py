@@ -6,6 +6,7 @@ from itertools import islice
 
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import shown
+from dragoman.text.language_codes import standard
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 SIDES = "source", "target"
@@ -56,8 +57,8 @@ def matches(language: str, code: str) -> bool:
 
 
 def primary(code: str) -> str:
-    """The language of a code without region and script: `pt` of `pt-BR`."""
-    return normal(code).partition("-")[0]
+    """The language of a code without region and script: `pt` of `pt-BR`, and `en` of `eng`."""
+    return standard(code).partition("-")[0].lower()
 
 
 def in_order(codes: Iterable[str]) -> list[str]:

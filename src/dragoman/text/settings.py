@@ -8,12 +8,18 @@ from typing import Literal
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.options import Excludes, check_options, option
+from dragoman.text.language_codes import SIMPLE, UNKNOWN, standard
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.sampling_settings import SubwordSampling
 
 TokenKind = Literal["bpe", "unigram", "char", "word", "byte"]
-UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
+UNKNOWN_LANGUAGE = UNKNOWN
 CONVERTED = {".gz", ".zst", ".tmx", ".tsv", ".jsonl"}  # endings of files that are not lines, or compressed
+LANGUAGE_OF_NAME = re.compile(
+    r"\.(?!gz$)([a-z]{2,3}(?:[_-][A-Z][a-z]{3})?(?:[_-][A-Z]{2})?)(\.txt)?(\.gz|\.zst)?$"
+)
+NO_LANGUAGES = {"bak", "run"}
+"""Endings of other files that are codes of languages, too."""
 LANGUAGE_CODE = re.compile(r"[a-zA-Z]{2,3}(-[a-zA-Z0-9]{2,8})*")
 
 
@@ -21,7 +27,8 @@ LANGUAGE_CODE = re.compile(r"[a-zA-Z]{2,3}(-[a-zA-Z0-9]{2,8})*")
 class Languages:
     """The language that a model reads, and the one that it writes: codes of BCP 47, such as `en`, `pt-BR`.
 
-    Raises `DragomanError` for what is no such code.
+    They are kept as BCP 47 writes them: `en` for `eng`, `zh-Hans` for `zh_Hans`. Raises `DragomanError` for
+    what is no such code.
     """
 
     source: str = UNKNOWN_LANGUAGE
@@ -29,10 +36,11 @@ class Languages:
 
     def __post_init__(self) -> None:
         for side, code in (("source", self.source), ("target", self.target)):
-            if not LANGUAGE_CODE.fullmatch(code):
+            if not LANGUAGE_CODE.fullmatch(code.replace("_", "-")):
                 raise DragomanError(
                     f"The {side} language is {code!r}; it has to be a language code such as en, de or pt-BR."
                 )
+            object.__setattr__(self, side, standard(code))  # the class is frozen
 
 
 @dataclass(frozen=True)
@@ -67,9 +75,14 @@ def common_languages(pairs: Sequence[Languages]) -> Languages:
 
 
 def language_of_name(name: str) -> str:
-    """The language that the end of a file's name says: `en` for `train.en` and `train.en.gz`; else `und`."""
-    match = re.search(r"\.(?!gz$)([a-z]{2})(\.txt)?(\.gz|\.zst)?$", name)
-    return match[1] if match else UNKNOWN_LANGUAGE
+    """The language that the end of a file's name says: `en` for `train.en`, `train.eng` and `train.en.gz`,
+    `pt-BR` for `train.pt_BR`; else `und`.
+    """
+    match = LANGUAGE_OF_NAME.search(name)
+    if not match or match[1] in NO_LANGUAGES:
+        return UNKNOWN_LANGUAGE
+    code = standard(match[1])
+    return code if SIMPLE.match(code) and code[2:3] in ("", "-") else UNKNOWN_LANGUAGE
 
 
 def languages_of_name(name: str) -> Languages:

@@ -13,6 +13,7 @@ from pathlib import Path
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.text.compression import plain_name
+from dragoman.text.language_codes import could_be_same
 from dragoman.text.lines import raw_lines, read_lines
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.records import primary
@@ -42,7 +43,7 @@ def check_text(text: Path, languages: Languages) -> None:
     """
     refuse_both_sides(text)
     language, expected = language_of_name(text.name), languages.source
-    if UNKNOWN_LANGUAGE not in (language, expected) and language != primary(expected):
+    if UNKNOWN_LANGUAGE not in (language, expected) and not could_be_same(language, expected):
         raise DragomanError(
             f"{text} is in {language}, and the run translates from {expected} to {languages.target}. "
             f"Back-translation needs a run that translates from {language}."

@@ -31,7 +31,7 @@ from dragoman.system.new_folder import refuse_taken
 from dragoman.text.annotated_terms import knows_terms, without_symbols
 from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.invisible import without_invisible
-from dragoman.text.language_codes import choose_pair, open_target
+from dragoman.text.language_pairs import choose_pair, open_target
 from dragoman.text.letters import has_letter
 from dragoman.text.settings import LanguagePair, Languages, common_languages
 from dragoman.text.tokenizer import UNKNOWN_TEXT

@@ -16,8 +16,8 @@ from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.options import check_rules
 from dragoman.system.toml import overlay
+from dragoman.text.language_codes import could_be_same
 from dragoman.text.mixture import is_parallel
-from dragoman.text.records import primary
 from dragoman.text.sampling_settings import SubwordSampling
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
@@ -137,7 +137,8 @@ def refuse_other_languages(data: DataSettings, initial_data: DataSettings, initi
     for side in ("source", "target"):
         language, known = getattr(data.languages, side), getattr(initial_data, f"{side}_language")
         is_given = getattr(data, f"{side}_language") is not None
-        if not is_given and known is not None and language not in (UNKNOWN_LANGUAGE, primary(known)):
+        is_known = known is not None and language != UNKNOWN_LANGUAGE
+        if not is_given and is_known and not could_be_same(language, known):
             raise OptionError(
                 f"The {side} text is called {{path}}, and the {side} language of the initial model in "
                 f"{{model}} is {known}. Exchange the files, or give {{{side}_language}} {language}.",
