@@ -12,6 +12,7 @@ import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
 
+import dragoman
 from dragoman.interop import huggingface
 from dragoman.interop.verify import samples, verify
 from dragoman.interop.vocabulary import FORBIDDEN_BIAS
@@ -95,8 +96,8 @@ def saved(**options):
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
-def save_marian(folder, **options):
-    """Save a random MarianMTModel and its vocabulary."""
+def save_marian(folder, languages=(">>eng<<",), **options):
+    """Save a random MarianMTModel and its vocabulary, with the names of languages."""
     from transformers import MarianConfig, MarianMTModel  # a second, for the process that runs the tests
 
     torch.manual_seed(5)
@@ -108,7 +109,7 @@ def save_marian(folder, **options):
     if shared:
         lists = [sorted({*lists[0], *lists[1]}), []]
     ids = [
-        {piece: number for number, piece in enumerate(["</s>", "<unk>", ">>eng<<", *pieces, "<pad>"])}
+        {piece: number for number, piece in enumerate(["</s>", "<unk>", *languages, *pieces, "<pad>"])}
         for pieces in lists
     ]
     (folder / "vocab.json").write_text(json.dumps(ids[0]))
@@ -171,6 +172,28 @@ def test_the_name_of_a_language_is_read_as_a_token(tmp_path):
         imported.tokenizers,
         [f">>eng<< {line}" for line in SOURCE[:2]],
     )
+
+
+def test_a_model_of_several_languages_reads_the_name_of_the_one_that_is_chosen(tmp_path, command_line):
+    """As transformers reads it at the beginning of a text; in a text it is text."""
+    names = {"en": ">>eng<<", "fr": ">>fra<<", "pt-BR": ">>pt_br<<"}
+    folder = marian(tmp_path / "opus-mt-de-mul", languages=(*names.values(), ">>x<<"))
+    plain = huggingface.read(folder).tokenizers.source
+    status, _, error = command_line(
+        "import", folder, "--from", "huggingface", "--source-language", "de", "--out", tmp_path / "run"
+    )
+    assert status == 0, error
+    assert "The model translates into en, fr, pt-BR." in error
+    for translator in (dragoman.load(folder), dragoman.Translator.load(tmp_path / "run")):
+        assert [pair.target for pair in translator.pairs] == list(names)
+        for code, name in names.items():
+            of_code = translator.into(code)
+            for line in SOURCE[:2]:
+                assert of_code.prepare([line]).sources == [[*plain.encode([f"{name} {line}"])[0], END]]
+                ids = of_code.prepare([f">>fra<< {line}"]).sources[0]
+                assert not {*translator.tokenizers.source.ids([*names.values()])}.intersection(ids[1:])
+        with pytest.raises(DragomanError, match="into en and fr and pt-BR, and none of these"):
+            translator.translate(SOURCE[0])
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -67,6 +67,7 @@ def import_model(arguments: Arguments) -> None:
         import_adapter(settings)
         return
     from dragoman.interop.load import languages_of, read_model
+    from dragoman.interop.vocabulary import with_pairs
     from dragoman.translation.model_folder import save_model
 
     imported = read_model(settings.model, settings.origin)
@@ -74,18 +75,23 @@ def import_model(arguments: Arguments) -> None:
     named = Languages(
         settings.source_language or UNKNOWN_LANGUAGE, settings.target_language or UNKNOWN_LANGUAGE
     )
-    languages = languages_of(named, imported.languages)
+    tokenizers, languages, pairs = with_pairs(imported.tokenizers, languages_of(named, imported.languages))
     save_model(
         settings.out / "model",
         imported.model,
         imported.model.settings,
-        imported.tokenizers,
+        tokenizers,
         imported.longest_trained,
         languages,
+        pairs=pairs,
     )
+    into = ""
+    if pairs:
+        into = f" --to {pairs[0].target}"
+        say(f"The model translates into {', '.join(pair.target for pair in pairs)}.")
     say(
         f"{settings.out} holds the model. Translate with: "
-        f"dragoman translate {quote(str(settings.out))} < FILE"
+        f"dragoman translate {quote(str(settings.out))}{into} < FILE"
     )
 
 

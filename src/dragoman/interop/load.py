@@ -46,12 +46,17 @@ def load(
     if not is_huggingface(folder):
         return Translator.load(folder, device=device, precision=precision, workers=workers)
     imported = read_model(folder, "huggingface")
+    from dragoman.interop.vocabulary import with_pairs
+
+    named = languages_of(imported.languages, languages_of_name(Path(model).name))
+    tokenizers, languages, pairs = with_pairs(imported.tokenizers, named)
     stored = StoredModel(
         numpy_weights(imported.model),
         imported.model.settings,
-        imported.tokenizers,
+        tokenizers,
         imported.longest_trained,
-        languages_of(imported.languages, languages_of_name(Path(model).name)),
+        languages,
+        pairs=pairs,
     )
     return Translator.of([stored], EngineSettings(precision, workers, device=device))
 

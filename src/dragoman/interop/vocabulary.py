@@ -13,9 +13,17 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError, reason
 from dragoman.system.readers import MAX_TOKENIZER, MAX_TOKENS_FILE, read_bytes, read_text
 from dragoman.system.wording import shown
-from dragoman.text.settings import TokenizerSettings
+from dragoman.text.language_codes import standard
+from dragoman.text.settings import (
+    LANGUAGE_CODE,
+    LanguagePair,
+    Languages,
+    TokenizerSettings,
+    common_languages,
+)
 from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
 from dragoman.text.words import SPACE
+from dragoman.translation.model_folder import Tokenizers
 
 FORBIDDEN_BIAS = -1e9
 """The bias of a logit that makes the token's probability 0 in every precision."""
@@ -251,6 +259,44 @@ def with_pieces(model: Any, pieces: Sequence[str], encode_new: bool = False) -> 
     if spec.unk_surface != f" {UNKNOWN_TEXT}":  # the surface in tokenizers of words
         spec.unk_surface = UNKNOWN_TEXT
     return Tokenizer(model.SerializeToString())
+
+
+def language_symbols(tokenizer: Tokenizer) -> list[str]:
+    """The tokens of a vocabulary that name target languages, such as `>>fra<<`; none if it has just one."""
+    pieces = tokenizer.pieces(range(END + 1, len(tokenizer)))
+    symbols = [marian_name(piece) for piece in pieces if not is_word(piece)]
+    return symbols if len(symbols) > 1 else []
+
+
+def without_language_symbols(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer whose `language_symbols` are tokens that no text gives, as those of our own models."""
+    model = empty_sentencepiece()
+    model.ParseFromString(tokenizer.model)
+    for piece in model.pieces:
+        if not is_word(piece.piece):
+            piece.piece, piece.type = marian_name(piece.piece), type(model).SentencePiece.CONTROL
+    return Tokenizer(model.SerializeToString(), tokenizer.codes)
+
+
+def with_pairs(
+    tokenizers: Tokenizers, languages: Languages
+) -> tuple[Tokenizers, Languages, tuple[LanguagePair, ...]]:
+    """The vocabularies, the languages and the pairs of languages of a model of several target languages.
+
+    Those of a model of one stay as they are. A symbol whose name is no code of a language is left out.
+    """
+    symbols: dict[str, str] = {}
+    for symbol in language_symbols(tokenizers.source):
+        code = symbol.removeprefix(LANGUAGE[0]).removesuffix(LANGUAGE[1]).replace("_", "-")
+        if LANGUAGE_CODE.fullmatch(code):
+            symbols.setdefault(standard(code), symbol)
+    if len(symbols) < 2:
+        return tokenizers, languages, ()
+    pairs = tuple(LanguagePair(languages.source, code, symbol) for code, symbol in symbols.items())
+    source = without_language_symbols(tokenizers.source)
+    is_shared = tokenizers.source is tokenizers.target
+    without = Tokenizers(source, source if is_shared else tokenizers.target)
+    return without, common_languages(pairs), pairs
 
 
 def empty_sentencepiece() -> Any:
