@@ -43,6 +43,7 @@ from dragoman.text.settings import (
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.world import World
+from dragoman.translation.alignment import word_alignment
 from dragoman.translation.glossary import Glossary, Term
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
@@ -333,6 +334,20 @@ def test_tags_terms_streams_and_other_languages_keep_the_symbol(several):
         glossary = Glossary([Term("birch", spell("cedar"))], translator.languages)
         assert spell("cedar") in translator.translate("amber birch", glossary=glossary)
         assert pickle.loads(pickle.dumps(translator)).translate(text) == spell(text)
+
+
+SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+
+
+@given(source=SENTENCES, target=SENTENCES, language=st.sampled_from(sorted(SPELLING)))
+@settings(max_examples=20, deadline=None)
+def test_alignments_are_read_from_the_attention_to_the_users_words(several, source, target, language):
+    translator, target = several.into(language), SPELLING[language](target)
+    attention = translator.attention(source, target)
+    assert attention.source[0] == f"<2{language}>"
+    weights = attention.cross[-1].mean(0)[:, 1:]
+    words = [range(len(text.split())) for text in (source, target)]
+    assert translator.align([(source, target)]) == [word_alignment(weights, *words)]
 
 
 def test_alignments_are_of_the_users_words(several):
