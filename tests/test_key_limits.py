@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.serving.app import make_app
@@ -190,6 +190,7 @@ def test_a_key_has_its_own_rate(models, monkeypatch):
 
 
 @settings(max_examples=10)
+@example(2, [47, 81])
 @given(st.integers(1, 9), st.lists(st.integers(0, 500), min_size=1, max_size=3))
 def test_who_waits_as_long_as_it_is_told_and_no_shorter_is_admitted(models, per_minute, pauses):
     with pytest.MonkeyPatch.context() as patched:

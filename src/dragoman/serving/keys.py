@@ -20,6 +20,7 @@ from dragoman.system.toml import from_table, read_toml
 
 MAX_FILE = 1_000_000  # bytes: thousands of keys
 BLANK_KEYS = ("", " ", "\t", "\n", "\r\n")  # what is hashed by mistake, as by `echo | sha256sum`: "\n"
+ROUNDING = 1e-6  # of a request; a client that waits as long as it is told is then admitted
 MAX_BUCKETS = 10_000  # clients, before idle ones are forgotten
 IDLE_SECONDS = 120.0  # a client without requests for so long may make all requests of a minute again
 
@@ -195,8 +196,9 @@ class RateLimit:
         now, rate = time.monotonic(), limit / 60
         left, since = self.buckets.get(client, (float(limit), now))
         left = min(float(limit), left + (now - since) * rate)
-        if left < amount:
-            return (amount - left) / rate
+        enough = amount - ROUNDING
+        if left < enough:
+            return (enough - left) / rate
         self.buckets[client] = left - amount, now
         if len(self.buckets) > MAX_BUCKETS:
             self.buckets = {
