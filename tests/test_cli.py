@@ -547,7 +547,7 @@ REFUSED = [
     ),
     (
         ["export", "{0}/run", "--to", "adapter", "--out", "a", "--samples", "x"],
-        "--samples is for --to huggingface, ctranslate2, onnx or argos, and not adapter;",
+        "--samples is for --to huggingface, marian, ctranslate2, onnx or argos, and not adapter;",
     ),
     (
         ["import", "{0}/run", "--from", "huggingface", "--out", "{0}/run/model/imported"],

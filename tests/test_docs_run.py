@@ -95,7 +95,7 @@ def test_every_block_is_run_or_listed_as_not_run():
     assert lines >= {*NOT_RUN}
     assert {*PAGES_NOT_RUN} < {*GENERATED}
     doctests = [path for path in TEXTS if blocks(path, "pycon")]
-    assert doctests == [DOCS / "explanation" / "questions.md"]
+    assert doctests == [DOCS / "explanation" / f"{name}.md" for name in ("notes", "questions")]
 
 
 def torchrun_commands() -> list[list[str]]:

@@ -356,7 +356,7 @@ def test_the_command_line_imports_without_verification(tmp_path, command_line):
     command = ["import", tmp_path / "theirs", "--from", "fairseq", "--out", tmp_path / "ours"]
     status, _, err = command_line(*command, "--samples", tmp_path / "theirs" / "dict.de.txt")
     assert status == 2
-    assert "--samples is for --from huggingface; models of fairseq are not compared." in err
+    assert "--samples is for --from huggingface or marian; models of fairseq are not compared." in err
     status, _, err = command_line(*command)
     assert status == 0
     assert "The names and shapes of all tensors fit; there is no comparison with fairseq itself." in err

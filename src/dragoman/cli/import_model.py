@@ -104,7 +104,7 @@ def compare(settings: Import, imported: "Imported") -> None:
     if module is None:
         if settings.samples:
             raise DragomanError(
-                f"--samples is for --from {' and '.join(ENGINES)}; models of {settings.origin} are not "
+                f"--samples is for --from {' or '.join(ENGINES)}; models of {settings.origin} are not "
                 "compared."
             )
         say(f"The names and shapes of all tensors fit; there is no comparison with {settings.origin} itself.")
