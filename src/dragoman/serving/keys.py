@@ -20,7 +20,7 @@ from dragoman.system.toml import from_table, read_toml
 
 MAX_FILE = 1_000_000  # bytes: thousands of keys
 BLANK_KEYS = ("", " ", "\t", "\n", "\r\n")  # what is hashed by mistake, as by `echo | sha256sum`: "\n"
-ROUNDING = 1e-6  # of a request; a client that waits as long as it is told is then admitted
+ROUNDING = 1e-7  # of a request; a client that waits as long as it is told is then admitted
 MAX_BUCKETS = 10_000  # clients, before idle ones are forgotten
 IDLE_SECONDS = 120.0  # a client without requests for so long may make all requests of a minute again
 
