@@ -86,9 +86,9 @@ def refuse_other_texts(table: Mapping[str, Any], arguments: Arguments) -> None:
     """Raise `DragomanError` for text, or a recipe, beside the text of --pair."""
     names = (*(field.name for field in fields(CorpusFiles)), "dataset", "guided_alignment")
     if table or (others := [name for name in names if name != "folder" and name in arguments]):
-        given = "a recipe" if table else ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        other_text = "a recipe" if table else ", ".join(f"--{name.replace('_', '-')}" for name in others)
         raise DragomanError(
-            f"--pair gives all text, and there is {given} too; name the pairs as [[data.corpus]] of a "
+            f"--pair gives all text, and there is {other_text} too; name the pairs as [[data.corpus]] of a "
             "recipe, or leave one of both out."
         )
 

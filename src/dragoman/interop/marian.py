@@ -370,9 +370,9 @@ def norm_of(options: Mapping[str, Any], origin: Path) -> Any:
     before, after, top = operations = [str(options[name]) for name in names]
     norm = NORMS.get((before.replace("d", ""), after.replace("d", ""), top.replace("d", "")))
     if norm is None:
-        given = ", ".join(f"{name} {shown(value)}" for name, value in zip(names, operations, strict=True))
+        listed = ", ".join(f"{name} {shown(value)}" for name, value in zip(names, operations, strict=True))
         raise DragomanError(
-            f"{origin} has {given}; Dragoman has post-norm ('', 'dan', '') and pre-norm ('n', 'da', 'n')."
+            f"{origin} has {listed}; Dragoman has post-norm ('', 'dan', '') and pre-norm ('n', 'da', 'n')."
         )
     return norm
 
@@ -457,8 +457,8 @@ def import_tensors(settings: ModelSettings, tensors: Tensors) -> dict[str, Tenso
     for name, parts in tensor_names(settings).items():
         rows, *columns = shapes[name]
         shape = (*(columns or [1]), rows // len(parts))
-        taken = torch.cat([tensors.take(part, shape) for part in parts], -1)
-        imported[name] = taken.T.contiguous() if columns else taken[0]
+        joined = torch.cat([tensors.take(part, shape) for part in parts], -1)
+        imported[name] = joined.T.contiguous() if columns else joined[0]
     return imported
 
 
@@ -472,8 +472,8 @@ def take_embeddings(
         names.append(names[1])
     else:
         names.append("decoder_ff_logit_out_Wt")
-    taken = {name: tensors.take(name, (tensors.rows(name), d_model)) for name in dict.fromkeys(names)}
-    return names, [taken[name] for name in names]
+    embeddings = {name: tensors.take(name, (tensors.rows(name), d_model)) for name in dict.fromkeys(names)}
+    return names, [embeddings[name] for name in names]
 
 
 # ---- vocabularies

@@ -152,8 +152,8 @@ def check_held_out_files(data: DataSettings) -> None:
                     f"The corpora have several pairs of languages, and {kind}_source in [data] is of one; "
                     f"give {kind}_source and {kind}_target to a [[data.corpus]] of each pair."
                 )
-    given = [pair_of(corpus) for corpus in data.corpus if corpus.valid_source is not None]
-    if lacking := [pair for pair in data.pairs if given and pair not in given]:
+    validated = [pair_of(corpus) for corpus in data.corpus if corpus.valid_source is not None]
+    if lacking := [pair for pair in data.pairs if validated and pair not in validated]:
         raise DragomanError(
             f"There is validation text for some pairs of languages, and none from {lacking[0].source} to "
             f"{lacking[0].target}; give it to all, or to none."
