@@ -29,12 +29,13 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from dragoman import SearchSettings, Translation, Translator
+from dragoman.cli import serve as serve_command
 from dragoman.documents.formats import ENDINGS
 from dragoman.documents.plain import plain_text
 from dragoman.documents.terms import MAX_TERM
 from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints, Phrase
-from dragoman.serving import connections, docs, server
+from dragoman.serving import connections, docs, signals
 from dragoman.serving.admission import MAX_CHARACTERS, MIN_QUEUE, Admission, Preparation, excess
 from dragoman.serving.apis import deepl, libretranslate
 from dragoman.serving.apis.analysis import MAX_ANALYSED, MAX_WEIGHTS, refuse_long, refuse_long_translation
@@ -403,14 +404,26 @@ def test_a_server_listens_at_an_address_of_either_kind(host):
 def test_a_hangup_ends_a_server_with_a_terminal_and_reloads_another_unless_it_is_ignored(
     monkeypatch, ignored, has_terminal
 ):
-    monkeypatch.setattr(server, "has_terminal", lambda: has_terminal)
+    monkeypatch.setattr(signals, "has_terminal", lambda: has_terminal)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
-        assert (signal.SIGHUP in server.stop_signals()) == (has_terminal and not ignored)
-        assert (signal.SIGHUP in server.reload_signals()) == (not has_terminal and not ignored)
-        assert {signal.SIGTERM, signal.SIGINT} <= {*server.stop_signals()}
+        assert (signal.SIGHUP in signals.stop_signals()) == (has_terminal and not ignored)
+        assert (signal.SIGHUP in signals.reload_signals()) == (not has_terminal and not ignored)
+        assert {signal.SIGTERM, signal.SIGINT} <= {*signals.stop_signals()}
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_hangup_while_the_server_is_still_imported_does_not_end_it(monkeypatch, command_line, tmp_path):
+    monkeypatch.setattr(signals, "has_terminal", lambda: False)
+    monkeypatch.setattr(serve_command, "check_installed", lambda: signal.raise_signal(signal.SIGHUP))
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        status, _, error = command_line("serve", tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert status == 2
+    assert "holds no model" in error
 
 
 # ---- rates
@@ -1355,6 +1368,16 @@ def test_the_log_leaves_out_checks_that_succeed_and_nothing_else(served, capsys)
         records = map(json.loads, capsys.readouterr().err.splitlines())
         routes = [each["route"] for each in records]
         assert routes == [path if path != "/nothing" else "other" for path in logged]
+
+
+def test_the_log_names_the_key_of_a_request_and_never_has_it(served, capsys):
+    keys = {"anna": "one secret", 'b"é': "two secrets"}
+    app = make_app(served, Keys({name: hash_of(key) for name, key in keys.items()}))
+    for name, key in [*keys.items(), (None, "another")]:
+        send(app, ("/v1/translate", {"text": "amber"}), Authorization=f"Bearer {key}")
+        (line,) = capsys.readouterr().err.splitlines()
+        assert json.loads(line).get("key") == name
+        assert key not in line
 
 
 def test_a_line_of_the_log_has_its_time_in_seconds_and_the_milliseconds_that_metrics_have(served, capsys):

@@ -1,6 +1,7 @@
 """`dragoman serve`: models as a service."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ from dragoman.cli.parsing import Arguments, Command
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.settings import ServerSettings
+from dragoman.serving.signals import note_reload_signals
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.machine import configure_allocator
 from dragoman.system.options import Needs, check_options, option
@@ -64,6 +66,7 @@ class Serve:
 
 def serve(arguments: Arguments) -> None:
     """Serve runs until a signal comes, or add an API key to a file."""
+    noted = note_reload_signals()  # before the long imports: until then SIGHUP ends the program
     settings = configured_settings(COMMAND, configured(COMMAND, arguments, ONLY_TYPED))
     if not arguments.get("new_key", "name").strip():
         raise DragomanError("--new-key is blank; give a name for the key: --api-keys FILE --new-key NAME")
@@ -75,7 +78,7 @@ def serve(arguments: Arguments) -> None:
         return
     if not settings.runs:
         raise DragomanError("The following arguments are required: RUN. See dragoman serve --help.")
-    serve_runs(settings.runs, settings.engine, settings.server)
+    serve_runs(settings.runs, settings.engine, settings.server, noted)
 
 
 def check_installed() -> None:
@@ -84,7 +87,9 @@ def check_installed() -> None:
         raise DragomanError(f"The server needs {', '.join(missing)}: pip install 'dragoman[serve]'.")
 
 
-def serve_runs(runs: tuple[Path, ...], engine: EngineSettings, settings: ServerSettings) -> NoReturn:
+def serve_runs(
+    runs: tuple[Path, ...], engine: EngineSettings, settings: ServerSettings, noted: Sequence[int] = ()
+) -> NoReturn:
     """Serve runs and adapters until a signal comes, then end the program."""
     check_installed()
     if engine.native:
@@ -92,7 +97,7 @@ def serve_runs(runs: tuple[Path, ...], engine: EngineSettings, settings: ServerS
     configure_allocator()
     from dragoman.serving import server
 
-    server.serve(runs, engine, settings)
+    server.serve(runs, engine, settings, noted)
     sys.exit(0)
 
 

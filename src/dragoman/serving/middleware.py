@@ -26,7 +26,7 @@ from dragoman.serving.lab import style_hashes
 from dragoman.serving.log import LEVELS, level_of, request_id, write
 from dragoman.serving.origins import check_request
 from dragoman.serving.processes import pass_on
-from dragoman.serving.service import Service
+from dragoman.serving.service import Service, owner_of
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.wording import counted
 
@@ -250,6 +250,8 @@ class Gateway:
         }
         if code:
             record["code"] = code
+        if key_name := owner_of(scope):
+            record["key"] = key_name
         if model:
             record["model"] = model.name
         if model and model.adapter:

@@ -29,6 +29,7 @@ from dragoman.serving.models import ServedModel
 from dragoman.serving.processes import Process
 from dragoman.serving.reload import Reload
 from dragoman.serving.settings import ServerSettings
+from dragoman.serving.signals import note_reload_signals, reload_signals, stop_signals
 from dragoman.serving.supervisor import Fleet, Supervisor
 from dragoman.serving.tls import read_certificate
 from dragoman.system.errors import DragomanError
@@ -40,43 +41,6 @@ from dragoman.system.toml import overlay, to_table
 logger = logging.getLogger(__name__)
 ENVIRONMENT = "DRAGOMAN_SERVE"  # of a server process that another one has started
 GRACE_SECONDS = 30  # for running requests, after a signal
-
-
-def stop_signals() -> list[signal.Signals]:
-    """The signals that end a server. SIGHUP does if a terminal has started it, which sends it when it closes.
-
-    Otherwise SIGHUP is to `reload_signals`. Where it is ignored (nohup) it does neither. Windows has none.
-    """
-    if sys.platform == "win32":
-        return [signal.SIGTERM, signal.SIGINT]
-    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    ends = has_terminal() and not is_ignored
-    return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if ends else [])]
-
-
-def reload_signals() -> list[signal.Signals]:
-    """The signals that let a server read its models again: SIGHUP, if that is neither ignored nor its end."""
-    if sys.platform == "win32":
-        return []
-    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return [] if is_ignored or signal.SIGHUP in stop_signals() else [signal.SIGHUP]
-
-
-def has_terminal() -> bool:
-    """Whether a terminal controls this process, as one that was started in a shell."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True
-
-
-def note_reload_signals() -> list[int]:
-    """A list of the signals to reload that come before a `Server` handles them."""
-    noted: list[int] = []
-    for number in reload_signals():
-        signal.signal(number, lambda number, _: noted.append(number))
-    return noted
 
 
 class Server(uvicorn.Server):
@@ -161,15 +125,17 @@ class Server(uvicorn.Server):
         connection.context = self._service.certificate
 
 
-def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings) -> None:
+def serve(
+    folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings, noted: Sequence[int] = ()
+) -> None:
     """Serve the runs and adapters in these folders until a signal comes. Running requests are answered first.
 
+    `noted` is a list of `note_reload_signals`.
     Raises `DragomanError` if a model or the file of keys cannot be loaded, or the address cannot be used.
     """
     if sys.platform == "win32" and settings.processes > 1:
         raise DragomanError("Several processes need Linux or macOS; leave --processes out.")
     check_files(settings)  # before the address is used, which nobody would answer
-    noted = note_reload_signals()
     raise_open_file_limit(MAX_CONNECTIONS)
     with listening(settings) as listener:
         host, port = listener.getsockname()[:2]
