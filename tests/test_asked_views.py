@@ -199,7 +199,6 @@ def test_a_button_computes_contributions_and_another_press_a_contrast(live, tran
     assert len(asked) == 3
 
 
-@pytest.mark.short_form
 def test_a_button_computes_value_zeroing(live, translator):
     page, asked = live
     tab(page, "Value zeroing")

@@ -10,7 +10,6 @@ PAGES = {"": "Translate", "inspect": "Inspector", "lab/": "Lab", "lab/dot-produc
 LINKS = {"Dragoman": "", "Translate": "", "Inspector": "inspect", "Lab": "lab/"}
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize(
     ("options", "links"),
     [((), {**LINKS, "API": "docs"}), (("--url-prefix", "/mt", "--no-docs"), LINKS)],

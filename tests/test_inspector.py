@@ -371,7 +371,6 @@ def test_a_decoding_step_is_that_of_the_data(inspector, seed):  # noqa: F811
         ]
 
 
-@pytest.mark.short_form
 def test_keys_change_the_step_but_for_those_of_a_control(inspector):  # noqa: F811
     inspection = random_inspection(1)
     last = len(inspection.target)
@@ -405,7 +404,6 @@ def test_keys_change_the_step_but_for_those_of_a_control(inspector):  # noqa: F8
 # ---- embeddings
 
 
-@pytest.mark.short_form
 def test_tokens_numbers_and_neighbours_are_those_of_the_data(inspector):  # noqa: F811
     inspection = random_inspection(1)
     inspector.show(inspection)
@@ -682,7 +680,6 @@ def check_lens(inspection, layer, position, shown):
 # ---- neurons
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("seed", SEEDS)
 def test_neurons_are_those_of_the_data(inspector, seed):  # noqa: F811
     tokens = 7 if seed == 1 else None  # sides of equal length, which have cells in the same places
@@ -872,7 +869,6 @@ def test_an_open_table_stays_open_when_another_map_is_chosen(inspector):  # noqa
         assert all(one != other for (_, _, one), (_, _, other) in zip(before, after, strict=True))
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("seed", SEEDS)
 def test_contributions_are_those_of_the_method_and_the_layer(inspector, seed):  # noqa: F811
     inspection, random = random_inspection(seed), np.random.default_rng(seed)
@@ -972,7 +968,6 @@ def check_zeroing(inspection, kind, layer, shown):
 # ---- training and effects of heads
 
 
-@pytest.mark.short_form
 def test_curves_are_those_of_the_log(inspector):  # noqa: F811
     inspection = random_inspection(1)
     inspector.show(inspection)
@@ -1318,7 +1313,6 @@ WORDS_OF_SEARCHES = [
 ]
 
 
-@pytest.mark.short_form
 def test_a_search_is_told_in_words_and_its_score_as_a_formula(inspector):  # noqa: F811
     known = fake_inspection(3, 3, 1, 1, 4)
     for search, words, formula in WORDS_OF_SEARCHES:
@@ -1328,7 +1322,6 @@ def test_a_search_is_told_in_words_and_its_score_as_a_formula(inspector):  # noq
         assert formula is None or score.startswith(f"Score: {formula}. ")
 
 
-@pytest.mark.short_form
 def test_keys_move_in_the_tree_by_branch_and_by_rank(inspector):  # noqa: F811
     inspection = random_inspection(1)
     placed, random = Placed(inspection), np.random.default_rng(1)
@@ -1368,7 +1361,6 @@ def test_a_control_that_changes_the_tree_keeps_the_focus(inspector):  # noqa: F8
 GRID_KEYS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter", " ", "x"]
 
 
-@pytest.mark.short_form
 def test_keys_move_in_a_grid_and_choose_as_a_click_does(inspector):  # noqa: F811
     inspection = random_inspection(1)
     layers, heads = inspection.attention.cross.shape[:2]
@@ -1908,7 +1900,6 @@ def target_inputs(inspection, rows):
     return inspection.decoder_inputs[rows]
 
 
-@pytest.mark.short_form
 def test_a_large_map_has_the_part_that_it_is_scrolled_to(inspector):  # noqa: F811
     inspection = long_inspection()
     inspector.show(inspection)
@@ -1952,7 +1943,6 @@ def test_a_large_map_has_the_part_that_it_is_scrolled_to(inspector):  # noqa: F8
         assert text.startswith(words)
 
 
-@pytest.mark.short_form
 def test_the_form_of_the_window_is_there_for_more_than_60_tokens(inspector):  # noqa: F811
     for source, target in ((60, 60), (8, 61)):
         inspector.show(fake_inspection(source, target, 1, 1, 4), is_live=True)
@@ -1992,7 +1982,6 @@ def test_the_form_of_the_window_is_there_for_more_than_60_tokens(inspector):  # 
     assert max(node["top"] for node in tree["nodes"]) + 28 <= tree["size"][1], "the last step is the longest"
 
 
-@pytest.mark.short_form
 def test_lines_and_keys_of_a_long_sentence_are_shown_by_pages(inspector):  # noqa: F811
     inspection = long_inspection()
     inspector.show(inspection)
@@ -2050,7 +2039,6 @@ def test_lines_and_keys_of_a_long_sentence_are_shown_by_pages(inspector):  # noq
     check_rows_of_keys(inspection, rows)
 
 
-@pytest.mark.short_form
 def test_lists_of_several_pages_are_read_forwards_and_backwards(inspector):  # noqa: F811
     """A page of keys has 60 tokens, and one of a table 20,000 cells."""
     size, keys_of_page = 181, 60
@@ -2092,7 +2080,6 @@ def test_lists_of_several_pages_are_read_forwards_and_backwards(inspector):  # n
     assert alone == [[2, 2]], "the lines of the token on the right that has the focus"
 
 
-@pytest.mark.short_form
 def test_a_vector_has_four_numbers_or_all(inspector):  # noqa: F811
     inspection = random_inspection(1)
     inspector.show(inspection)
@@ -2231,7 +2218,6 @@ def longest_common(one, other):
     return lengths[-1, -1]
 
 
-@pytest.mark.short_form
 def test_a_case_is_shown_beside_the_translation(inspector):  # noqa: F811
     known = random_inspection(1)
     afters = [
@@ -2271,7 +2257,6 @@ CONTINUE_AFTER = """async () => {
 }"""
 
 
-@pytest.mark.short_form
 def test_what_a_model_is_asked_for_is_what_the_page_shows(inspector):  # noqa: F811
     """From a head and from hypotheses: one request at a time, its failure, and its answer."""
     known = random_inspection(1)
@@ -2444,7 +2429,6 @@ def test_the_form_offers_every_part_of_the_model(inspector, name):  # noqa: F811
             assert label == label_of(part, sides), part
 
 
-@pytest.mark.short_form
 def test_changes_are_added_removed_and_run(inspector):  # noqa: F811
     inspection = random_inspection(1)
     inspector.show(inspection, is_live=True)
@@ -2566,7 +2550,6 @@ def test_views_that_are_asked_for_are_shown_when_they_come(inspector):  # noqa: 
 # ---- encodings and texts
 
 
-@pytest.mark.short_form
 def test_half_precision_numbers_are_decoded(inspector):  # noqa: F811
     inspector.show(fake_inspection(2, 2, 1, 1, 4))
     numbers = np.arange(0, 65536, 11, dtype=np.uint16).view(np.float16)  # 11 leaves out no exponent
@@ -2593,7 +2576,6 @@ TEXTS = {
 }
 
 
-@pytest.mark.short_form
 def test_texts_and_numbers_are_written_as_python_writes_them(inspector):  # noqa: F811
     inspector.show(fake_inspection(2, 2, 1, 1, 4))
     texts = "(texts) => texts.map((text) => modules['tokens.js'].visible(text))"
@@ -2638,7 +2620,6 @@ def test_marks_of_an_axis_are_round_and_within_it(inspector):  # noqa: F811
 # ---- what stays and what does not
 
 
-@pytest.mark.short_form
 def test_choices_are_kept_while_another_view_is_shown(inspector):  # noqa: F811
     inspector.show(random_inspection(1))
     found = inspector.run(
@@ -2673,7 +2654,6 @@ def test_choices_are_kept_while_another_view_is_shown(inspector):  # noqa: F811
     assert steps_before == steps_after == ["3", "1", "0"]
 
 
-@pytest.mark.short_form
 def test_a_change_of_view_changes_the_address_and_adds_nothing_to_the_history(inspector):  # noqa: F811
     new = Inspector(inspector.page.context.new_page())  # its history is short: it has 50 entries at most
     new.show(fake_inspection(2, 2, 1, 1, 4), is_live=True, parameters="text=amber")
@@ -2691,7 +2671,6 @@ def test_a_change_of_view_changes_the_address_and_adds_nothing_to_the_history(in
     assert (found, new.faults) == ([0, ["positions", "attention"]], [])
 
 
-@pytest.mark.short_form
 def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
     """That of the page for translating, or else the reader's."""
     small, found = fake_inspection(2, 2, 1, 1, 4), []
@@ -2726,7 +2705,6 @@ def test_pictures_follow_the_theme_that_is_chosen(inspector):  # noqa: F811
 # ---- what a file has no room for
 
 
-@pytest.mark.short_form
 def test_heads_without_room_are_named_with_the_command_for_them(inspector):  # noqa: F811
     inspection = random_inspection(1)
     layers, heads = inspection.attention.decoder.shape[:2]
@@ -2765,7 +2743,6 @@ def test_heads_without_room_are_named_with_the_command_for_them(inspector):  # n
 # ---- the head, the first view of attention, and marks of words
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("limits", [None, SizeLimits(0, 0, 0, 1)], ids=["all heads", "one head"])
 def test_attention_begins_with_the_clearest_head_that_is_held(inspector, limits):  # noqa: F811
     inspection = random_inspection(2)
@@ -2814,7 +2791,6 @@ def test_marks_of_words_are_drawn_lightly_and_stay_in_the_text(inspector):  # no
         assert all(marks == ["▁"] * text.count("▁") for text, marks in tokens)
 
 
-@pytest.mark.short_form
 def test_what_is_asked_for_shows_its_progress_and_can_be_stopped(inspector):  # noqa: F811
     full = random_inspection(1)
     inspection = replace(full, attribution=None)

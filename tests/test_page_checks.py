@@ -42,7 +42,6 @@ def evaluate(held, name: str, cases: list) -> list:  # noqa: F811
     )
 
 
-@pytest.mark.short_form
 def test_a_script_is_named_if_the_model_has_not_learnt_it(held):  # noqa: F811
     cases = [[text, known] for text in SAMPLES.values() for known in (*([one] for one in SAMPLES), [])]
     expected = [
@@ -122,7 +121,6 @@ def test_what_the_model_cannot_read_is_said_before_it_is_translated(held):  # no
     assert [file["name"] for file in held.read_files()["files"]] == ["page.html"]
 
 
-@pytest.mark.short_form
 def test_a_translation_that_repeats_itself_and_one_that_is_unsure_are_said_to_be(held):  # noqa: F811
     page = held.page
     notices = "() => [...document.querySelectorAll('.target .notice')].map((one) => one.textContent.trim())"

@@ -81,7 +81,6 @@ def choose_language(held, code: str, texts: dict) -> None:  # noqa: F811
     held.run()
 
 
-@pytest.mark.short_form
 def test_all_words_of_the_page_are_messages(held):  # noqa: F811
     """In a language that marks each message, nothing is without the mark, whatever is open."""
     page = held.page
@@ -143,7 +142,6 @@ def test_the_page_speaks_the_language_that_was_chosen_and_arabic_from_the_right(
     assert page.inner_text("#history").strip() == texts["History"]
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("width", [1100, 390])
 def test_a_page_from_the_right_is_accessible_and_fits_the_window(open_page, page_url, width):  # noqa: F811
     page = open_page(View("light", width), locale="ar")
@@ -156,7 +154,6 @@ def test_a_page_from_the_right_is_accessible_and_fits_the_window(open_page, page
     assert_accessible(page)
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("width", [390, 1100])
 def test_what_stands_in_the_empty_text_area_is_whole_in_every_language(unopened, page_url, width):  # noqa: F811
     """Also if the example below leaves no room."""
@@ -173,7 +170,6 @@ def test_what_stands_in_the_empty_text_area_is_whole_in_every_language(unopened,
     assert max(shares) <= 1
 
 
-@pytest.mark.short_form
 def test_what_the_server_says_keeps_its_direction_on_a_page_from_the_right(held):  # noqa: F811
     """Else the full stop of an English sentence would be at its beginning."""
     page = held.page

@@ -17,8 +17,6 @@ from tests.test_page import button, page_url, word  # noqa: F401
 from tests.test_page_files import HeldServer, file_of
 from tests.test_page_laws import SOURCE, TARGET, error, held, shared, unopened  # noqa: F401
 
-pytestmark = pytest.mark.short_form
-
 GLOSSARY = "[aria-label=Glossary]"
 LATE = "Hello old world, old river."
 MANY = {f"term {number}": f"Wort {number}" for number in range(120)}
@@ -72,6 +70,7 @@ def test_there_is_no_menu_where_the_server_has_no_glossary(unopened, page_url): 
     assert names(held.sent()[-1]) == {"terms": [["hello", "Servus"]]}
 
 
+@pytest.mark.short_form
 def test_all_that_is_asked_about_a_translation_names_its_terms(held):  # noqa: F811
     """But for the scores of a sentence that was chosen, which is not to become another one. Which terms it
     uses is not known.
@@ -188,6 +187,7 @@ def check_list(held: HeldPage, *, is_answered: bool) -> None:  # noqa: F811
         assert page.locator(".panel .turn").count() == (len(terms) > 50)
 
 
+@pytest.mark.short_form
 def test_a_list_of_terms_that_fails_says_why(held):  # noqa: F811
     open_panel(held)
     choose(held, "garden")
@@ -299,6 +299,7 @@ def test_the_terms_of_all_languages_and_tabs_are_kept(held):  # noqa: F811
     assert len(expected) == 3
 
 
+@pytest.mark.short_form
 def test_a_page_is_drawn_again_while_a_term_is_written(held):  # noqa: F811
     page = held.page
     page.fill("textarea", "Hello world.")
@@ -330,6 +331,7 @@ STORED = [
 ]
 
 
+@pytest.mark.short_form
 def test_what_other_programs_have_stored_is_no_term(held):  # noqa: F811
     """A term of the reader takes its place."""
     found = held.page.evaluate(
@@ -355,6 +357,7 @@ def test_what_other_programs_have_stored_is_no_term(held):  # noqa: F811
         assert "dragoman.glossary" not in local
 
 
+@pytest.mark.short_form
 def test_a_glossary_that_has_gone_is_not_asked_for_again(held, monkeypatch):  # noqa: F811
     choose(held, "garden")
     held.page.fill("textarea", "Hello old world.")

@@ -17,8 +17,6 @@ from tests.held_page import MODELS, HeldPage
 from tests.test_page import button, page_url  # noqa: F401
 from tests.test_page_laws import SOURCE, TARGET, error, held, shared, unopened, word  # noqa: F401
 
-pytestmark = pytest.mark.short_form
-
 TEXT = "Hello old world. A man rides.\n\nGood morning today."
 EDITOR = "#translation"
 
@@ -237,6 +235,7 @@ def test_a_link_brings_its_text_and_languages_and_is_then_forgotten(unopened, pa
     assert (state["text"], state["isComplete"], state["address"]) == ("Der alte Garten&", True, page_url)
 
 
+@pytest.mark.short_form
 def test_a_translation_is_edited_and_its_sentences_stay_when_others_change(held):  # noqa: F811
     page = held.page
     translation = held.translate(TEXT)["words"]
@@ -540,6 +539,7 @@ def test_both_panes_scroll_together(held):  # noqa: F811
         assert page.evaluate(shares) == pytest.approx([share, share], abs=0.02)
 
 
+@pytest.mark.short_form
 def test_keys_swap_copy_and_open_the_help(held):  # noqa: F811
     page = held.page
     held.translate("Hello world.")
@@ -572,6 +572,7 @@ def many_models() -> list[dict]:
     ]
 
 
+@pytest.mark.short_form
 def test_many_languages_are_in_order_and_found_by_their_names(unopened, page_url):  # noqa: F811
     held, page = unopened, unopened.page  # noqa: F811
     held.open(page_url, models=many_models())
@@ -596,6 +597,7 @@ def test_many_languages_are_in_order_and_found_by_their_names(unopened, page_url
     assert held.sent()[-1]["body"]["target"] == "de"
 
 
+@pytest.mark.short_form
 def test_a_model_without_languages_says_what_it_does(unopened, page_url):  # noqa: F811
     held, page = unopened, unopened.page  # noqa: F811
     names = {"source": "und", "target": "und", "source_name": "Spelling", "target_name": "Phonemes"}

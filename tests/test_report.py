@@ -396,7 +396,6 @@ def assert_accessible(page) -> None:
 THEMES = [pytest.param("light", 1280, marks=pytest.mark.long), ("dark", 360)]
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize(("theme", "width"), THEMES, ids=["light 1280", "dark 360"])
 def test_every_view_is_accessible_and_fits_the_window(open_report, theme, width):
     page = open_report(fake_inspection(4, 4, 2, 2, 16), theme, width)

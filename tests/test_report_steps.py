@@ -47,7 +47,6 @@ def small():
 THEMES = [pytest.param("light", 1280, marks=pytest.mark.long), ("dark", 360)]
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize(("theme", "width"), THEMES, ids=["light 1280", "dark 360"])
 def test_the_views_are_accessible_and_fit_the_window(open_report, small, theme, width):  # noqa: F811
     page = open_report(small, theme, width)

@@ -30,7 +30,6 @@ def given(page) -> tuple[int, int]:
     return tuple(int(page.get_by_label(name, exact=True).input_value()) for name in ("from", "to"))
 
 
-@pytest.mark.short_form
 def test_all_views_draw_the_window(page):
     known = fake_inspection(SOURCE, TARGET, 1, 2, 8)
     choose(page, 61, 70)
