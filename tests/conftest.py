@@ -2,8 +2,10 @@
 
 import gc
 import io
+import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -94,7 +96,6 @@ SEARCHING_FILES = {
 """Of these the files in which the first case of each test alone does: the others call the same searches."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m selects
 def call(monkeypatch, capsysbinary, *arguments, stdin=b""):
     """Exit status, standard output and standard error of `dragoman ARGUMENTS`."""
     monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
@@ -126,14 +127,24 @@ def command_line(monkeypatch, capsysbinary):
     return run
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests with Chromium as long, except the short form of each page's.
+    """Mark as long what is beyond the short form of a test.
 
-    A long test has ten times as long until pytest-timeout ends it. Begin with the long files: a worker that
-    runs one when all else is done has the machine for itself.
+    That is all cases but the first ones, as many as its mark has, and the tests with Chromium that have no
+    such mark. A long test has ten times as long until pytest-timeout ends it. Begin with the long files: a
+    worker that runs one when all else is done has the machine for itself.
     """
+    cases: Counter[tuple[Path, str]] = Counter()
     for item in items:
-        if "browser" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("short_form"):
+        short_form = item.get_closest_marker("short_form")
+        name = item.path, getattr(item, "originalname", item.name)
+        cases[name] += 1
+        if short_form is None:
+            is_long = "browser" in getattr(item, "fixturenames", ())
+        else:
+            is_long = cases[name] > (short_form.args or (math.inf,))[0]
+        if is_long:
             item.add_marker(pytest.mark.long)
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(10 * float(item.config.getini("timeout"))))

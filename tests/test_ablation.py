@@ -52,6 +52,7 @@ def translator(request):
     return translator_of(MODELS[request.param])
 
 
+@pytest.mark.short_form(1)
 def test_without_a_head_its_columns_of_the_output_matrix_are_zero(translator):
     found = inspect(translator, LINES[0], SETTINGS[0])
     pair = LINES[0], found.target
@@ -81,6 +82,7 @@ def test_afterwards_the_model_is_as_before(translator):
     assert not any(module._forward_pre_hooks for module in one_transformer(translator).modules())
 
 
+@pytest.mark.short_form(1)
 def test_the_effects_on_many_pairs_are_those_on_each(translator):
     pairs = [(line, other) for line, other in zip(LINES, LINES[::-1], strict=True)]
     told = []
@@ -94,6 +96,7 @@ def test_the_effects_on_many_pairs_are_those_on_each(translator):
             np.testing.assert_allclose(rows[number], getattr(alone, use), atol=1e-4)
 
 
+@pytest.mark.short_form(1)
 def test_records_of_another_thread_are_not_copied(translator):
     model = one_transformer(translator)
     alone = head_effects(translator, LINES[0], LINES[1])

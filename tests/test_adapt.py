@@ -276,6 +276,7 @@ def test_the_old_text_has_no_tag_and_the_proportions_of_the_corpora_stay(tmp_pat
     assert both.weights() == pytest.approx(expected)
 
 
+@pytest.mark.long
 def test_a_resumed_adaptation_to_corpora_beside_old_text_equals_one_that_ran_through(corpora, tmp_path):
     whole = run(complete(corpora))
     resumed = run(complete(corpora | {"out": str(tmp_path / "resumed")}))
@@ -296,6 +297,7 @@ def test_both_domains_are_reported_at_each_validation(adapted):
     assert events[0]["replay_bleu"] > 90 > events[0]["bleu"]  # the initial model knows the old text
 
 
+@pytest.mark.long
 def test_a_resumed_adaptation_equals_one_that_ran_through_without_the_initial_model(trained, folder, adapted):
     moved = folder / "initial"
     shutil.copytree(trained / "run", moved)
@@ -321,6 +323,7 @@ def test_long_sentences_are_split_as_before(trained, folder, adapted):
     assert PreparedData.load(adapted / "data").longest_trained_before == before
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("has_two_models", [False, True], ids=["one SentencePiece model", "two, as OPUS-MT"])
 def test_an_imported_model_is_adapted_and_resumed(trained, folder, tmp_path, has_two_models):
     texts = [(trained / f"train.{side}").read_text().splitlines() for side in ("source", "target")]
@@ -566,6 +569,7 @@ def read_adaptation(out: Path) -> dict:
     return to_table(read_recipe(out).adaptation)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("best_by", ["bleu", "loss"])
 def test_an_adaptation_that_only_harms_keeps_the_initial_model_and_ends_early(
     trained, folder, tmp_path, best_by

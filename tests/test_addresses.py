@@ -55,6 +55,7 @@ def app_of(models, prefix):
 # ---- under a path
 
 
+@pytest.mark.long
 @settings(max_examples=10)
 @given(st.from_regex(r"(/[a-z~][a-z0-9.]{0,4}){1,2}", fullmatch=True))
 def test_a_path_with_the_prefix_is_answered_as_without_it(models, prefix):
@@ -77,6 +78,7 @@ def test_a_path_with_the_prefix_is_answered_as_without_it(models, prefix):
                 assert one.text == other.text
 
 
+@pytest.mark.short_form(7)
 @pytest.mark.parametrize("prefix", ["", "/mt", "/a/b"])
 @pytest.mark.parametrize("path", ["/", "/inspect", "/docs", "/lab/", "/lab/softmax-axis"])
 def test_what_a_page_refers_to_is_under_the_prefix(models, prefix, path):
@@ -144,6 +146,7 @@ def check_behind_proxy(address, server):
         assert client.get(file).text.strip() == expected["translations"][0]["text"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
 def test_behind_haproxy_which_passes_the_path(trained, tmp_path):
     with serving(trained / "run", "--url-prefix", "/mt") as server:
@@ -162,6 +165,7 @@ def test_behind_haproxy_which_passes_the_path(trained, tmp_path):
             proxy.wait(MAX_SECONDS)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("caddy") is None, reason="caddy is not installed")
 @pytest.mark.parametrize("directive", ["handle", "handle_path"])
 def test_behind_caddy_which_passes_the_path_or_takes_the_prefix_away(trained, tmp_path, directive):
@@ -216,7 +220,8 @@ def make_certificate(folder):
     return folder / "cert.pem", folder / "key.pem"
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.long
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_server_with_a_certificate_speaks_https_alone(trained, certificate, processes):
     cert, key = certificate
     options = ["--tls-cert", cert, "--tls-key", key, "--processes", processes]
@@ -239,7 +244,7 @@ def test_a_server_with_a_certificate_speaks_https_alone(trained, certificate, pr
         assert server.stop() == 0
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_reload_gives_new_connections_the_certificate_of_the_files(
     trained, certificate, tmp_path, processes
 ):

@@ -113,12 +113,14 @@ def sentences(package, text):
     return [text[begin:end].strip() for begin, end in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
+@pytest.mark.long
 def test_the_package_translates_as_we_do(trained, package):
     own = Translator.load(trained).translate(LINES, beam_size=1)
     assert len(set(own)) == len(LINES)
     assert [translate(package, line) for line in LINES] == own
 
 
+@pytest.mark.long
 def test_the_package_has_the_files_and_keys_of_the_program(package):
     assert {path.name for path in package.iterdir()} == {
         "README.md",
@@ -136,6 +138,7 @@ def test_the_package_has_the_files_and_keys_of_the_program(package):
     assert not (package / "model" / "source.spm").exists()
 
 
+@pytest.mark.long
 def test_the_archive_is_the_same_each_time_and_nothing_else_is_left(trained, tmp_path, command_line):
     for name in ("one", "two"):
         out = tmp_path / f"{name}.argosmodel"
@@ -146,6 +149,7 @@ def test_the_archive_is_the_same_each_time_and_nothing_else_is_left(trained, tmp
     assert {path.name for path in tmp_path.iterdir()} == {"one.argosmodel", "two.argosmodel"}
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, precision, tmp_path):
@@ -174,6 +178,7 @@ ENDS_WITH_SPACE, ENDS_WITHOUT = ".!?…؟।", "。！？"
 CLOSERS = ")]}\"'”’»›」』）“"
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("closer", ["", *CLOSERS])
 def test_a_sentence_ends_after_the_marks_that_close_it(closer, package):
     for end in ENDS_WITH_SPACE:

@@ -78,6 +78,7 @@ def ask(server, **options):
     return answer.status_code, answer.json()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [{}, {"contrast": True}, {"contrast": True, "target_tokens": True}], ids=str
 )
@@ -98,6 +99,7 @@ def test_an_answer_has_the_attribution_that_is_asked_for(server, translator, opt
         np.testing.assert_allclose(array_from_json(found[method]), expected.of(method), rtol=2e-3, atol=1e-3)
 
 
+@pytest.mark.long
 def test_a_stream_tells_the_progress_and_ends_with_the_same_answer(server):
     with server.client() as client:
         text = client.post("/v1/inspect/stream", json={"text": TEXT, "attribution": True}).text

@@ -17,6 +17,7 @@ from tests.test_huggingface import SOURCE, THEIRS, marian
 SEARCHES = [SearchSettings(max_extra_tokens=4), SearchSettings(max_extra_tokens=4, temperature=1.0, n_best=2)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", THEIRS)
 def test_attention_is_that_of_transformers(kind, tmp_path):
     from transformers import AutoModelForSeq2SeqLM

@@ -43,6 +43,7 @@ def ids(translator, found):
     return (torch.tensor([side.ids(tokens)]) for side, tokens in zip(sides, texts, strict=True))
 
 
+@pytest.mark.short_form(1)
 def test_contributions_sum_to_what_the_source_changes(translator):
     found = attribute(translator, LINES[0], LINES[2], steps=64)
     change = found.log_probabilities - found.baseline
@@ -110,6 +111,7 @@ def test_gradients_are_those_of_differences(translator):
             )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
 def test_gradients_of_several_tokens_at_once_are_those_of_each_alone(translator, at_once, monkeypatch):
     monkeypatch.setattr(attributed_module, "GRADIENTS", at_once)
@@ -146,6 +148,7 @@ def test_a_blank_sentence_gets_a_sentence(translator):
         attribute(translator, " ", LINES[0])
 
 
+@pytest.mark.short_form(1)
 def test_the_picture_has_each_contribution(translator):
     inspection = inspect(translator, LINES[0], max_extra_tokens=2)
     found = attribute(translator, LINES[0], inspection.target, steps=4)
@@ -169,6 +172,7 @@ def both_sides(request, translator):
     return attribute(translator, LINES[1], LINES[3], steps=2, with_prefix=request.param)
 
 
+@pytest.mark.short_form(1)
 def test_saliency_is_the_norm_of_the_gradient(translator, both_sides):
     of, found = attributed(translator, both_sides), both_sides.of("saliency")
     assert found.shape == (len(both_sides.target), len(of.inputs))
@@ -218,12 +222,14 @@ def test_the_other_token_of_a_contrast_is_the_likeliest_other_one(translator, co
     np.testing.assert_allclose(contrasted.log_probabilities, own - best, atol=1e-5)
 
 
+@pytest.mark.short_form(1)
 def test_contributions_to_a_contrast_sum_to_the_difference_of_differences(translator):
     found = attribute(translator, LINES[1], LINES[3], steps=128, contrast=True)
     change = found.log_probabilities - found.baseline
     np.testing.assert_allclose(found.of("integrated-gradients").sum(1), change, atol=1e-2)
 
 
+@pytest.mark.short_form(1)
 def test_a_contrast_is_the_attribution_of_a_token_minus_that_of_the_other(translator, contrasted):
     token = attribute(translator, *SHORT, steps=2, with_prefix=True)
     for row, other in enumerate(contrasted.other):
@@ -294,6 +300,7 @@ def test_a_contrast_is_a_picture_with_both_tokens():
     assert to_json(replace(inspection, attribution=found))["attribution"]["other"] == [*found.other]
 
 
+@pytest.mark.short_form(1)
 def test_no_token_contributes_to_those_before_it(translator):
     feed_forward = any(isinstance(module, FeedForward) for module in translator.torch_backend.model.modules())
     left_out = {"reagent"} if feed_forward else {"reagent", "deeplift"}
@@ -308,6 +315,7 @@ def test_no_token_contributes_to_those_before_it(translator):
         assert np.abs(numbers[~later]).max() > 1e-3
 
 
+@pytest.mark.short_form(1)
 def test_contributions_of_both_sides_sum_to_what_they_change(translator):
     found = attribute(translator, LINES[0], LINES[2], steps=128, with_prefix=True)
     change = found.log_probabilities - found.baseline
@@ -355,6 +363,7 @@ def test_contributions_of_a_layer_are_those_of_a_decoder_that_reads_it(name):
             np.testing.assert_allclose(found.layers[layer, :, place], expected.float().numpy(), atol=5e-3)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("with_prefix", [False, True])
 def test_contributions_of_a_layer_sum_to_what_its_output_changes(with_prefix):
     translator = translator_of(MODELS["transformer"])

@@ -81,10 +81,12 @@ def test_gradients_end_after_an_interruption(of, monkeypatch):
         interruption.reset(before)
 
 
+@pytest.mark.short_form(1)
 def test_sequential_integrals_are_what_one_token_changes(of):
     assert_close(sequential_integrated_gradients(of, 12), occlusion(of), 0.1)
 
 
+@pytest.mark.short_form(1)
 def test_of_one_token_sequential_integrals_are_integrals(of):
     one = replace(of, baseline=torch.cat([of.baseline[:1], of.inputs[1:]]))
     found = sequential_integrated_gradients(one, 8)
@@ -92,6 +94,7 @@ def test_of_one_token_sequential_integrals_are_integrals(of):
     assert_close(found[:, 1:], torch.zeros_like(found[:, 1:]), 1e-6)
 
 
+@pytest.mark.short_form(1)
 def test_gradient_shap_sums_to_the_difference_from_random_sentences(of):
     random = random_inputs(of, BASELINES, torch.Generator().manual_seed(SEED))
     with torch.no_grad():
@@ -261,6 +264,7 @@ def test_reagent_finds_the_token_that_counts(of, place):
     assert (shares.argmax(1) == place).all()
 
 
+@pytest.mark.short_form(1)
 def test_reagent_gives_shares(of):
     shares = reagent(of, most_steps=3)
     assert (shares >= 0).all()
@@ -268,6 +272,7 @@ def test_reagent_gives_shares(of):
     assert all((row[of.read(token) :] == 0).all() for token, row in enumerate(shares))
 
 
+@pytest.mark.long
 def test_a_method_alone_gives_what_it_gives_among_others():
     translator = translator_of(MODELS["transformer"])
     word = LINES[1].split()[0]
@@ -315,6 +320,7 @@ def test_the_last_token_with_a_gradient_is_the_last_one_that_is_read_before_the_
         assert int(gradient[0].any(1).nonzero().max()) == of.read(token) - 1
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize(
     "method",
     [

@@ -35,7 +35,11 @@ ASKED = {
 NEEDS_PYTORCH = [{"temperature": 1.0}, {"groups": 2}, {"coverage_penalty": 0.2}]
 
 
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.short_form(1)
+@pytest.mark.parametrize(
+    "asked",
+    [pytest.param(name, marks=pytest.mark.long) if name == "forced words" else name for name in ASKED],
+)
 def test_both_backends_translate_alike(folder, asked):  # noqa: F811
     lines = [*LINES, "", "   ", "an unusually long sentence " * 3]
     by_cpp, by_pytorch = (Translator.load(folder, device="cpu", native=native) for native in (True, False))
@@ -112,6 +116,7 @@ def nothing_compiled(tmp_path, monkeypatch):
         kept.cache_clear()
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("variable", ["CXX", "DRAGOMAN_CXXFLAGS"])
 def test_a_compiler_that_cannot_be_named_leaves_pytorch(folder, variable, monkeypatch):  # noqa: F811

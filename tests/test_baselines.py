@@ -153,6 +153,7 @@ def test_trials_have_no_test_data_and_trainings_have(tmp_path):
     assert "test_source" in final.data.files
 
 
+@pytest.mark.long
 def test_the_lowest_validation_loss_is_chosen(straight):
     _, tuned = straight
     for lowest in range(len(TRIALS)):
@@ -186,6 +187,7 @@ def test_complete_cells_are_not_trained_again(straight):
     assert said[-1] == "A toy, at the scale toy: 1 of 1 cells are complete."
 
 
+@pytest.mark.long
 def test_an_interrupted_table_resumes(straight, tmp_path, texts):
     request = asked(texts, tmp_path)
     shutil.copytree(straight[0].folder, request.folder)

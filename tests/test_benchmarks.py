@@ -74,6 +74,7 @@ def benchmark(folder, name, *arguments, **environment):
     return status, (folder / "out").read_text(), (folder / "err").read_text()
 
 
+@pytest.mark.long
 def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path):
     readme = BENCHMARKS.parent / "README.md"
     command = ["gpu_train.py", "--toy", "--out", tmp_path, "--preset", "base"]
@@ -192,6 +193,7 @@ def test_a_measurement_never_takes_the_place_of_another(tmp_path, monkeypatch):
     assert [json.loads(path.read_text())["number"] for path in kept] == [0, 1, 2]
 
 
+@pytest.mark.long
 def test_the_benchmark_of_preparation_measures_a_repeated_text(tmp_path):
     source, target = write_copies(tmp_path, "train", 600)
     command = ["--source", source, "--target", target, "--times", 2, "--results", tmp_path]
@@ -360,6 +362,7 @@ def test_the_benchmark_of_students_trains_measures_and_resumes(monkeypatch, tmp_
         Shortlist.learn(pairs, (len(vocabulary), len(vocabulary)), 4, 9).save(shortlist)
 
 
+@pytest.mark.long
 def test_the_benchmark_of_inspections_measures_each_length(tmp_path):
     command = ["--preset", "tiny", "--vocabulary", 60, "--tokens", 7, 16, "--attributed", 4]
     status, _, err = benchmark(tmp_path, "inspection_costs.py", *command, "--results", tmp_path)
@@ -399,6 +402,7 @@ def test_the_benchmark_beside_inseq_and_circuitsvis_compares_the_same_numbers(tm
     assert tables.beside_circuitsvis(found).count("\n") == 5
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("forked_dragoman")
 def test_a_model_of_the_readme_is_trained_and_scored_and_resumed(tmp_path):
     data, runs = tmp_path / "data", tmp_path / "runs"

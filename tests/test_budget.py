@@ -66,6 +66,7 @@ def run_with_recorded_numbers(out, folder):
     return again.out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_run_for_minutes_is_the_run_with_the_updates_that_it_chose(tmp_path, schedule):
     recipe, messages = recipe_for(tmp_path, schedule), []
@@ -95,6 +96,7 @@ def interrupt_at(monkeypatch, step):
     monkeypatch.setattr(run_module, "make_learning_rate", make)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("schedule", "step"), [("paper", 1), ("trapezoid", 7)])
 def test_a_run_that_is_interrupted_before_the_choice_chooses_later(tmp_path, monkeypatch, schedule, step):
     recipe, messages, started = recipe_for(tmp_path, schedule, minutes=20), [], time.monotonic()
@@ -112,6 +114,7 @@ def test_a_run_that_is_interrupted_before_the_choice_chooses_later(tmp_path, mon
     assert hashes(recipe.out) == hashes(run_with_recorded_numbers(recipe.out, tmp_path))
 
 
+@pytest.mark.long
 def test_updates_that_are_given_to_an_interrupted_run_are_its_number(tmp_path, monkeypatch):
     recipe = recipe_for(tmp_path, "paper", minutes=20)
     with monkeypatch.context() as patch:
@@ -153,6 +156,7 @@ def soon(seconds):
     return (datetime.now() + timedelta(seconds=seconds)).isoformat()
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("updates", [None, 10**6])
 def test_a_run_that_stops_at_a_time_has_the_updates_that_fit(tmp_path, schedule, updates):
@@ -165,6 +169,7 @@ def test_a_run_that_stops_at_a_time_has_the_updates_that_fit(tmp_path, schedule,
     assert any("The run will have" in message for message in messages)
 
 
+@pytest.mark.long
 def test_a_run_with_time_enough_is_the_run_without_a_time(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", schedule="trapezoid")
     later = replace(recipe, out=tmp_path / "later", training=replace(recipe.training, stop_at=soon(10**5)))
@@ -248,6 +253,7 @@ def events_of(speed, slow, until, seconds, every, validation):
     return state, events
 
 
+@pytest.mark.long
 @given(
     st.floats(0.5, 50),
     st.floats(1, 10),

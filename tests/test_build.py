@@ -56,6 +56,7 @@ def test_only_linux_asks_for_the_number_of_a_thread(linux):
     assert ("setpriority(" in done.stdout.rpartition("take(sentences, turn)")[2]) == linux
 
 
+@pytest.mark.long
 def test_it_is_compiled_once_and_kept(tmp_path):
     own = {"CXX": "env g++"}  # as `ccache g++`
     assert [told(process) for process in [begun(tmp_path, **own) for _ in range(2)]] == [("5", "")] * 2
@@ -66,6 +67,7 @@ def test_it_is_compiled_once_and_kept(tmp_path):
     assert made.parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.long
 def test_processes_that_start_together_compile_once(tmp_path):
     compiler = tmp_path / "compiler"
     compiler.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nsleep 0.5\nexec g++ "$@"\n')
@@ -76,6 +78,7 @@ def test_processes_that_start_together_compile_once(tmp_path):
     assert len(list((tmp_path / "cache" / "dragoman" / "native").iterdir())) == 1
 
 
+@pytest.mark.long
 def test_what_a_killed_compiler_has_left_is_cleared_away(tmp_path):
     kept = tmp_path / "cache" / "dragoman" / "native"
     kept.mkdir(parents=True, mode=0o700)
@@ -86,6 +89,7 @@ def test_what_a_killed_compiler_has_left_is_cleared_away(tmp_path):
     assert [path.name for path in kept.glob("tmp*")] == ["tmpnew"]
 
 
+@pytest.mark.long
 def test_the_flags_of_cxx_are_those_of_another_library(tmp_path):
     for flags in ("", " -O0", " -fno-builtin"):
         assert told(begun(tmp_path, CXX=f"g++{flags}")) == ("5", "")
@@ -100,6 +104,7 @@ def compiler_that(folder: Path, name: str, flags: str) -> list[str]:
     return [str(script)]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing")
 def test_a_library_is_that_of_its_sources_its_flags_and_its_compiler(tmp_path, monkeypatch):
     for path in (DECODER.source, *build.HERE.glob("*.h")):
@@ -130,6 +135,7 @@ def test_a_library_that_the_system_does_not_map_is_kept(tmp_path, monkeypatch):
     assert library.exists()
 
 
+@pytest.mark.long
 def test_a_damaged_library_is_made_anew(tmp_path):
     assert told(begun(tmp_path))[0] == "5"
     (made,) = (tmp_path / "cache" / "dragoman" / "native").iterdir()
@@ -140,6 +146,7 @@ def test_a_damaged_library_is_made_anew(tmp_path):
         assert made.read_bytes() == whole
 
 
+@pytest.mark.long
 def test_a_library_that_cannot_be_loaded_is_made_anew_the_next_time(tmp_path):
     assert told(begun(tmp_path))[0] == "5"
     (made,) = (tmp_path / "cache" / "dragoman" / "native").iterdir()
@@ -150,6 +157,7 @@ def test_a_library_that_cannot_be_loaded_is_made_anew_the_next_time(tmp_path):
     assert told(begun(tmp_path)) == ("5", "")
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("name", "mode", "trusted"),
     [
@@ -172,6 +180,7 @@ def test_a_folder_in_which_others_may_replace_files_is_not_trusted(tmp_path, nam
     assert (found, message in said) == (("5", False) if trusted else ("None", True))
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
 @pytest.mark.parametrize("name", ["cache/dragoman/native", "cache/dragoman", "cache"])
 def test_a_folder_of_another_user_is_not_trusted(tmp_path, name):
@@ -182,6 +191,7 @@ def test_a_folder_of_another_user_is_not_trusted(tmp_path, name):
     assert f"{tmp_path / name}, where libraries are kept, belongs to another user; set XDG_CACHE" in said
 
 
+@pytest.mark.long
 def test_new_folders_of_the_cache_are_this_users_alone(tmp_path):
     former = os.umask(0)
     try:
@@ -216,6 +226,7 @@ def test_without_a_home_nothing_is_kept(tmp_path):
     assert "Fingers add. This user has no home folder; set XDG_CACHE_HOME to a folder." in done.stderr
 
 
+@pytest.mark.long
 def test_a_forked_process_does_not_wait_for_its_parents_thread(tmp_path):
     (tmp_path / "sum.cpp").write_text(
         '#include "simd.h"\nextern "C" int sum(int a, int b) { return a + b; }\n'
@@ -261,6 +272,7 @@ def test_a_compiler_that_fails_is_told(tmp_path):
     assert f"Fingers add. The compiler '{tmp_path}/none' cannot be run: No such file or directory." in said
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("end", ["kill -9 $$", "exit 137"])
 def test_a_compiler_that_is_killed_is_told(tmp_path, end):
     killed = tmp_path / "killed"
@@ -288,6 +300,7 @@ def test_an_unwritable_cache_names_the_variable_that_sets_another(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_flags_of_the_environment_make_another_library(tmp_path):
     assert told(begun(tmp_path)) == told(begun(tmp_path, DRAGOMAN_CXXFLAGS="-O1 -g")) == ("5", "")
     assert len(list((tmp_path / "cache" / "dragoman" / "native").iterdir())) == 2
@@ -299,6 +312,7 @@ def where(compiler):
     return pytest.mark.skipif(shutil.which(compiler) is None, reason=f"there is no {compiler}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "compiler",
     [pytest.param(name, marks=where(name), id=name) for name in ("g++", "clang++", "aarch64-linux-gnu-g++")],

@@ -222,6 +222,7 @@ def model(tmp_path_factory):
     return recipe, folder / "stopped"
 
 
+@pytest.mark.long
 def test_a_resumed_run_equals_an_uninterrupted_one(model):
     recipe, stopped = model
     run(replace(recipe, out=stopped))
@@ -238,6 +239,7 @@ def test_both_engines_translate_and_the_tokens_are_bytes(model):
     assert read_about(model[0].out / "model")[0] > len("amber birch cedar")
 
 
+@pytest.mark.long
 def test_the_limit_of_bytes_holds_for_every_verb(model, tmp_path, command_line):
     line, search = "amber", SearchSettings(beam_size=2, min_length=64)  # more than the source and 50
     translator = Translator.load(model[0].out)
@@ -266,6 +268,7 @@ def test_words_are_aligned_and_inspected(model):
     assert inspection.target_words[:8] == (0, 0, *[1] * 6)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("name", ["ctranslate2", "huggingface"])
 def test_an_export_translates_as_the_model(model, tmp_path, command_line, name):
     (tmp_path / "samples").write_text("amber\nbirch cedar\n")

@@ -47,7 +47,7 @@ def service_of(models, **limits):
     return Service(models, ServerSettings(**limits), Metrics())
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(requests=st.lists(st.tuples(TEXTS, OPTIONS, st.booleans()), min_size=1, max_size=4), data=st.data())
 def test_an_answer_of_the_cache_is_that_without_it(models, requests, data):
     bodies = [

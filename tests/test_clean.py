@@ -90,6 +90,7 @@ def cleaned(files, out, others=OTHERS, languages=EN_DE, **switches):
     return contents(out)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("number", [4, 6])
 def test_the_report_shows_the_first_five_pairs_of_a_reason_or_a_change_and_counts_all(tmp_path, number):
     pairs = clean_corpus()
@@ -619,6 +620,7 @@ def test_the_identifier_may_be_missing(tmp_path, command_line, monkeypatch):
     assert command_line("clean", *files, "--out", tmp_path / "out", "--no-language")[0] == 0
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", ["valid", "test"])
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_pair_that_shares_a_side_with_held_out_text_is_removed(tmp_path, command_line, kind, side):

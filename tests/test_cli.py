@@ -408,6 +408,7 @@ def test_evaluation_prints_scores_with_signatures(command_line, folder):
     assert (folder / "hypotheses").read_text().count("\n") == 5
 
 
+@pytest.mark.long
 def test_a_run_is_compared_with_another_or_with_a_file(command_line, folder):
     files = ["--source", folder / "test.source", "--target", folder / "test.target"]
     for baseline in (folder / "run", folder / "test.target"):
@@ -848,6 +849,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.short_form(12)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     REFUSED,
@@ -934,6 +936,7 @@ for verb in cli.commands():
 """
 
 
+@pytest.mark.long
 def test_help_needs_no_torch():
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -1385,6 +1388,7 @@ def test_a_clean_corpus_may_be_named_by_options(command_line, tmp_path):
     assert (status, f"Train with: dragoman train {files[0]} {files[1]} --out" in err) == (0, True)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
 @pytest.mark.parametrize("arguments", ["--help", "--version", "paper tiny"])
 def test_output_that_cannot_be_written_gets_a_sentence(arguments):

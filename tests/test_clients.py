@@ -99,6 +99,7 @@ def client(address):
 # ---- curl
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_requests_of_the_page_are_answered(address):
     """Short form of tests/test_docs_run.py. tests/test_served_adapters.py has requests with an adapter,
@@ -120,6 +121,7 @@ def test_the_requests_of_the_page_are_answered(address):
 # ---- clients of LibreTranslate
 
 
+@pytest.mark.long
 def test_libretranslatepy(address, keyed, expected):
     api = LibreTranslateAPI(address)
     assert api.translate(TEXT, "en", "de") == expected
@@ -241,6 +243,7 @@ def test_deepl_raises_for_what_this_server_has_not(address):
         client.get_multilingual_glossary("1")
 
 
+@pytest.mark.long
 def test_deepl_with_keys(keyed, expected):
     url, key = keyed
     assert deepl.DeepLClient(key, server_url=url).translate_text(TEXT, target_lang="FR").text == expected
@@ -248,6 +251,7 @@ def test_deepl_with_keys(keyed, expected):
         deepl.DeepLClient("wrong", server_url=url).translate_text(TEXT, target_lang="FR")
 
 
+@pytest.mark.long
 def test_deepl_tries_again_after_429(translator):
     service = service_of(translator, ("en", "de"), requests_per_minute=60)
     with served(service) as url:

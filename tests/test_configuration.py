@@ -75,6 +75,7 @@ def read(words, environment=()):
     return dataclasses.replace(settings, runs=tuple(settings.runs))  # argparse gives a list
 
 
+@pytest.mark.long
 @given(GIVEN, GIVEN, GIVEN)
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(
     tmp_path_factory, file, variables, typed
@@ -182,6 +183,7 @@ def test_variables_of_other_parts_are_no_options():
     assert read(["a"], dict.fromkeys(OTHERS, "1")) == read(["a"])
 
 
+@pytest.mark.long
 def test_a_server_is_started_by_a_file_and_the_environment(trained, tmp_path, monkeypatch):
     path = tmp_path / "serve.toml"
     path.write_text(

@@ -155,6 +155,7 @@ def test_the_shortest_source_is_translated_with_a_prefix_and_forced_words(kind):
     assert has(found.ids, [1])
 
 
+@pytest.mark.short_form(3)
 @each_with_a_model(
     [
         Constraints(forced=phrases([[[5]]])),
@@ -188,6 +189,7 @@ def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rule
     )
 
 
+@pytest.mark.short_form(1)
 def test_without_forced_words_a_grid_is_a_beam(model, sources):
     asked = SearchSettings(beam_size=3, n_best=3, max_extra_tokens=4)
     for grid, beam in zip(
@@ -199,6 +201,7 @@ def test_without_forced_words_a_grid_is_a_beam(model, sources):
         assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5, rel=1e-6)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("seed", range(6))
 @no_shape_checks()
 def test_a_grid_is_a_beam_for_any_n_any_penalty_and_any_rules(seed):
@@ -258,6 +261,7 @@ def test_nothing_that_is_drawn_breaks_a_rule(kind, rules):
     assert all(allowed(one.ids, rules) for one in drawn)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("rules", RULES, ids=str)
 def test_a_single_hypothesis_keeps_the_rules_that_it_would_break(rules):
     asked, broken = SearchSettings(beam_size=1, max_extra_tokens=1), 0

@@ -42,13 +42,14 @@ def run(tmp_path_factory):
 
 
 SEARCHES = [
-    SearchSettings(beam_size=1, max_extra_tokens=8),
+    pytest.param(SearchSettings(beam_size=1, max_extra_tokens=8), marks=pytest.mark.long),
     SearchSettings(beam_size=4, n_best=4, max_extra_tokens=8),
     pytest.param(SearchSettings(beam_size=4, groups=2, max_extra_tokens=8), marks=pytest.mark.long),
     pytest.param(SearchSettings(temperature=1.0, n_best=3, max_extra_tokens=8), marks=pytest.mark.long),
 ]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("search", SEARCHES, ids=["greedy", "beam", "groups", "draws"])
 def test_no_batch_and_no_number_of_threads_changes_a_text_by_pytorch(run, search):
     lines, found = LINES[::4], []

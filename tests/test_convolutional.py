@@ -250,6 +250,7 @@ def another(name: str, value: object) -> object:
     return value + type(value)(1) if value >= 1 else value + type(value)(0.5) or 1
 
 
+@pytest.mark.short_form(26)
 @pytest.mark.parametrize(
     "architecture",  # a GRU differs from an LSTM in its cell alone
     [
@@ -307,6 +308,7 @@ def test_layers_are_called_once_and_are_all_but_embeddings_and_the_maps_around_t
     assert others == maps | {"target_embedding", "source_positions", "target_positions"}
 
 
+@pytest.mark.long
 def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path):
     model = replace(CONV, d_model=16, kernel_width=2, dropout=0.2, max_positions=40)
     assert_stopping_changes_nothing(replace(small_recipe(tmp_path, tmp_path / "run"), model=model), 8)

@@ -46,6 +46,7 @@ def model_of(translator):
     return translator.torch_backend.model
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize("settings", [*SETTINGS, SAMPLING], ids=["beam", "greedy", "groups", "prefix", "mc"])
 def test_the_translation_and_its_search_are_the_ordinary_ones(translator, settings):
     found = inspect(translator, LINE, settings)

@@ -256,6 +256,7 @@ def test_held_out_pairs_that_fit_have_at_most_the_longest_number_of_tokens(data,
             fitting_pairs(pairs, settings, (WORDS, WORDS))
 
 
+@pytest.mark.long
 def test_ids_of_a_large_vocabulary_are_those_of_the_lines(tmp_path):
     """Those of a vocabulary with more than 2¹⁶ tokens need more than two bytes."""
     words = [f"{number:x}" for number in range(2**16)]

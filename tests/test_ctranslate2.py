@@ -40,6 +40,7 @@ KINDS = {
 }
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_log_probabilities_and_translations_are_the_same_in_ctranslate2(kind, precision, tmp_path):

@@ -60,6 +60,7 @@ def status_of(url):
     return httpx.post(url, content=b"a", timeout=MAX_SECONDS).status_code
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
 def test_haproxy_waits_as_long_as_the_server_may_take_for_a_document_or_an_attribution(tmp_path):
     settings, text = ServerSettings(), (DEPLOY / "haproxy.cfg").read_text("utf-8")

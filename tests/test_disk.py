@@ -321,6 +321,7 @@ def test_a_path_that_cannot_be_read_is_told_in_words(tmp_path, read, name):
     assert "os error" not in str(error.value)
 
 
+@pytest.mark.long
 def test_no_sentence_has_an_error_of_the_system_as_python_writes_it():
     """Where the type of an error is one of the system's, or any, `reason` puts it into words."""
     raw = re.compile(r"\b(OSError|\w*_ERRORS|URLError|Exception)\b")

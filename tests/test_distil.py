@@ -265,6 +265,7 @@ def test_the_folder_of_a_model_in_a_run_is_that_run(teacher, text):
     assert recipe.data.valid_source is not None
 
 
+@pytest.mark.long
 def test_the_students_scores_stand_beside_its_teachers(trained, teacher, text, tmp_path, monkeypatch, capsys):
     own = tmp_path / "teacher"
     shutil.copytree(teacher, own)
@@ -348,6 +349,7 @@ def test_a_students_pairs_leave_out_what_the_teacher_is_validated_on(teacher):
     )
 
 
+@pytest.mark.long
 def test_a_student_learns_a_vocabulary_of_the_given_size(teacher, text, tmp_path, monkeypatch, capsys):
     asked = teacher, "--data", text[0], "--vocabulary", 12, "--out", tmp_path / "student", *TRAINING
     status, said = call(monkeypatch, capsys, *asked)
@@ -415,6 +417,7 @@ def test_a_text_in_another_language_than_the_teachers_is_refused():
         distil.refuse_language(Path("train.de"), Languages("en", "de"))
 
 
+@pytest.mark.short_form(9)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -161,6 +161,7 @@ def test_two_processes_train_as_one_does(one, two):
     assert results[0]["validation"]["bleu"] == pytest.approx(results[1]["validation"]["bleu"], abs=3)
 
 
+@pytest.mark.long
 def test_sharded_weights_train_as_unsharded_ones_do(two, sharded):
     assert_near(two, sharded)
     results = [json.loads((out / "result.json").read_text()) for out in (two, sharded)]
@@ -168,6 +169,7 @@ def test_sharded_weights_train_as_unsharded_ones_do(two, sharded):
     assert {path.name for path in checkpoints(two)} == {path.name for path in checkpoints(sharded)}
 
 
+@pytest.mark.long
 def test_processes_accumulate_the_gradients_of_small_batches(text):
     """Three batches an update, cut further, in two forward calls a decoder layer each; clipped."""
     more = (
@@ -222,6 +224,7 @@ def reductions(objective: torch.nn.Module, update: Update, world: World) -> int:
     )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("shards", [False, True])
 def test_processes_synchronise_gradients_once_an_update_however_it_is_cut(tmp_path, shards):
     def count(rank: int) -> None:
@@ -384,6 +387,7 @@ def test_out_of_memory_during_synchronisation_ends_all_processes(tmp_path):
     assert worst([fork(lambda rank=rank: learn(rank)) for rank in range(2)]) == 0
 
 
+@pytest.mark.long
 def test_divergence_of_sharded_weights_is_located(text):
     more = ("--shard", "--learning-rate-scale", "1e30", "--on-divergence", "skip")
     status, messages = attempt(text, text / "diverged", 2, *more, "--updates", "24", "--validate-every", "24")
@@ -392,6 +396,7 @@ def test_divergence_of_sharded_weights_is_located(text):
     assert "First non-finite value: " in messages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "second", "flags"),
     [("two", 1, []), ("one", 2, []), ("one", 2, ["--shard"]), ("sharded", 1, [])],
@@ -452,6 +457,7 @@ def test_torchrun_restarts_a_run_after_a_process_was_killed(text, longer):
     assert_ended_as(longer, out)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", ["forked", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_a_file_that_two_processes_have_translated_is_that_of_one(text, one, ranks, monkeypatch):
     if ranks == "forked":
@@ -479,6 +485,7 @@ def test_a_file_that_two_processes_have_translated_is_that_of_one(text, one, ran
     assert out.read_bytes().count(b"\n") == count
 
 
+@pytest.mark.long
 def test_a_killed_process_ends_the_run_and_the_same_command_resumes_it(text, longer):
     out, messages = text / "killed", text / "killed.messages"
     processes = start(2, arguments(text, out, *LONGER), messages)
@@ -525,6 +532,7 @@ def test_an_error_of_the_network_gets_a_sentence():
     assert worst([fork(fail_inside)]) == 0
 
 
+@pytest.mark.long
 def test_each_process_may_meet_texts_of_its_own_length(text):
     """A long sentence lets one process alone grow its table of positions; then both go on training."""
     words = ["amber", "birch", "cedar", "delta"]
@@ -590,6 +598,7 @@ def tested(text) -> Path:
     return out
 
 
+@pytest.mark.long
 def test_all_processes_translate_the_test_data_and_one_scores_it(tested):
     assert tested.with_name("tested.messages").read_text().count("Test: BLEU = ") == 1
     written = (tested / "test.hypotheses.txt").read_text().splitlines()
@@ -599,6 +608,7 @@ def test_all_processes_translate_the_test_data_and_one_scores_it(tested):
     assert len(set(written)) > 4  # so that their order tells
 
 
+@pytest.mark.long
 def test_validation_and_decoding_are_shared(tested):
     lines = [line.split() for line in tested.with_name("tested.shares").read_text().splitlines()]
     for kind in ("batches", "sentences"):
@@ -620,6 +630,7 @@ def is_under_way(out: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
+@pytest.mark.long
 def test_a_signal_to_one_process_stops_all_of_them(text, monkeypatch):
     monkeypatch.setattr("dragoman.training.distributed.SECONDS_BETWEEN_QUERIES", 0.2)
     out, messages = text / "stopped", text / "stopped.messages"

@@ -209,6 +209,7 @@ def right_hand_sides(path: Path) -> list[str]:
     return [code for row in rows for code in re.findall(r"`([^`]*)`", row)]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("path", MOVES, ids=lambda path: path.stem)
 def test_options_beside_those_of_other_toolkits_are_ours(path):
     sides = right_hand_sides(path)
@@ -315,6 +316,7 @@ def test_every_page_is_in_one_toctree():
     assert {*listed} == {*PAGES, *made} - {DOCS / "index.md"}
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
 def test_links_of_pages_lead_somewhere(path):
     for link in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):

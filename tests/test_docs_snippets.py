@@ -32,7 +32,12 @@ from tests.test_docs import DOCS, PAGES, ROOT, blocks
 from tests.test_report import fake_inspection
 
 WITH_TRANSFORMERS = DOCS / "interop.md"  # its import takes seconds
-PATHS = [path for path in PAGES if blocks(path, "python") and path != WITH_TRANSFORMERS]
+LONG = ("python", "terms")  # pages
+PATHS = [
+    pytest.param(path, marks=pytest.mark.long) if path.stem in LONG else path
+    for path in PAGES
+    if blocks(path, "python") and path != WITH_TRANSFORMERS
+]
 PAIRS = LanguagePair("en", "de", "<2de>"), LanguagePair("en", "fr", "<2fr>")
 TEXT = ["A man rides a bike.", "Ein Mann fährt Rad.", "amber"]
 
@@ -69,6 +74,7 @@ def run(path):
     return names
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_python_of_a_page_runs(path, folder):
     assert run(path)

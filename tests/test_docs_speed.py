@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 PAGES = {
     "index": "# Site\n\n```{toctree}\nchapter/index\nnames\n```\n\n## First heading\n\nRunning runs.\n",
     "chapter/index": "# Chapter\n\n## Heading\n\n```{toctree}\none\n```\n\n## Heading\n\n### Deeper\n",
@@ -10,6 +12,7 @@ PAGES = {
 }
 
 
+@pytest.mark.long
 def test_the_extension_for_speed_changes_no_byte(tmp_path: Path) -> None:
     from sphinx.application import Sphinx
 

@@ -69,6 +69,7 @@ def test_empty_files_and_files_of_other_data_are_checked(corpus, tmp_path):
     assert str(nothing).endswith("train.en is empty. Training refuses it.")
 
 
+@pytest.mark.short_form(7)
 @pytest.mark.parametrize(
     ("change", "name"),
     [

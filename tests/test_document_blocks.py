@@ -78,6 +78,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(document_blocks, "BLOCK", 3)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_blocks")
 def test_a_document_whose_translation_is_killed_gets_the_same_bytes(folder, document, command_line):  # noqa: F811
     status, expected, _ = command_line("translate", folder, "--document", document, *SEARCH)

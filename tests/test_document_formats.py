@@ -305,6 +305,7 @@ def test_an_archive_keeps_its_comment_and_names_its_language_once_a_sentence_is_
             document.write(["A"] * count)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file_format", "begin", "part", "end"),
     [

@@ -187,6 +187,7 @@ def until(condition):
 # ---- results
 
 
+@pytest.mark.long
 def test_every_route_gives_what_the_command_writes(client, trained, tmp_path, command_line):
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
@@ -216,6 +217,7 @@ def test_parameters_of_v1_are_those_of_the_command(client, trained, tmp_path, co
     assert whole["sentences_total"] == 1
 
 
+@pytest.mark.long
 def test_documents_that_are_sent_at_once_are_not_mixed(client, models):
     random_words = random.Random(1)
     texts = {
@@ -258,6 +260,7 @@ def test_the_language_of_a_document_chooses_its_model(models):
 # ---- clients
 
 
+@pytest.mark.long
 def test_the_client_of_deepl(server, client, tmp_path):
     own, url = server
     translator = deepl.DeepLClient("any", server_url=url)
@@ -289,6 +292,7 @@ def test_the_client_of_deepl(server, client, tmp_path):
     assert len(own.documents._jobs) == len({path.stem for path in folder_of(own)})
 
 
+@pytest.mark.long
 def test_the_client_of_libretranslate(server, client, tmp_path):
     with libretranslate_aio.LibreTranslate(server[1], timeout=MAX_SECONDS) as other:
         for name, content in FILES.items():
@@ -347,6 +351,7 @@ def sentences_of(client, job_id, count=500):
     return sentences
 
 
+@pytest.mark.long
 def test_the_sentences_of_a_document_come_in_parts_of_any_size(client):
     for name, content in FILES.items():
         job = send(client, name, content).json()
@@ -433,6 +438,7 @@ def test_a_change_that_is_no_sentence_s_is_refused(client, models):
         assert gone.status_code == other.get(f"{V1}/{running['id']}/sentences").status_code == 404
 
 
+@pytest.mark.long
 def test_changes_at_once_are_all_in_the_file(client):
     job = send(client, "a.txt", "\n".join(WORDS)).json()
     wait(client, job["id"])
@@ -573,6 +579,7 @@ def test_a_translation_that_takes_too_long_fails_with_a_sentence(models):
         assert own.admission.requests == 0
 
 
+@pytest.mark.long
 def test_a_document_counts_as_a_text(models):
     """It is refused by the same limits, and with the same statuses."""
     with connected(models, max_tokens=50, queue_tokens=100, requests_per_minute=1_000) as (own, client):
@@ -595,6 +602,7 @@ def test_a_document_counts_as_a_text(models):
         assert send(client, "a.txt", "amber").status_code == 503
 
 
+@pytest.mark.long
 def test_processes_answer_as_one(models, tmp_path, capsys):
     """Whichever process has a document, each gives its state, its sentences and its file, and removes it."""
     processes = [Process(number, tmp_path) for number in (0, 7)]
@@ -695,6 +703,7 @@ input()
         assert not mine.path.exists()
 
 
+@pytest.mark.long
 def test_a_document_that_is_read_for_ever_ends_with_its_request(models, monkeypatch):
     """At its deadline, and when its client goes away."""
     monkeypatch.setattr(document_routes, "read_sentences", read_for_ever)
@@ -711,6 +720,7 @@ def test_a_document_that_is_read_for_ever_ends_with_its_request(models, monkeypa
             assert folder_of(own) == []
 
 
+@pytest.mark.long
 def test_nothing_is_left_when_the_server_ends(trained, tmp_path, monkeypatch):
     """Nor is anything left of the memory of a hostile document that has been refused."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -758,6 +768,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_document_is_refused_with_a_sentence(server, client, kind):
     name, content, status = HOSTILE[kind]
@@ -827,6 +838,7 @@ def test_no_form_of_another_site_sends_a_document(client, kind):
         assert client.post(f"{path}?name=a.txt", content=b"amber", headers=headers).status_code == 403
 
 
+@pytest.mark.long
 def test_limits_of_archives_are_settings_of_the_server(models):
     unpacked = sum(len(data) for data in unpacked_members(FILES["report.docx"]))
     members = len(unpacked_members(FILES["report.docx"]))

@@ -116,6 +116,7 @@ def broken_text(draw):
     return b"".join(line + b"\n" for line in lines), number + 1, len(before) + 1
 
 
+@pytest.mark.short_form(7)
 @pytest.mark.parametrize("door", DOORS)
 @settings(max_examples=2)
 @given(broken=broken_text())

@@ -71,6 +71,7 @@ def test_a_long_sentence_does_not_delay_short_ones(lib):
     long.cancel()
 
 
+@pytest.mark.long
 def test_a_large_search_ends_beside_a_small_one_that_does_not(lib):
     decoder = native(lib, model_of("as in the paper"), "float32", 1)
     small = decoder.submit([[*range(4, 140), 3]], *FOREVER)
@@ -137,6 +138,7 @@ def wait_until_none_is_pending(decoder):
     assert not decoder._engine._pending
 
 
+@pytest.mark.long
 def test_thousands_of_cancelled_searches_leave_nothing_behind(lib):
     decoder = native(lib, model_of("as in the paper"), "float32", 2)
     sources = texts(2, 9)
@@ -231,6 +233,7 @@ assert all(each == decoder.submit(*brief).result({SECONDS}) for each in found)
 """
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("others", [RUNNING, JOINING], ids=["running", "joining"])
 def test_a_search_that_memory_does_not_suffice_for_fails_alone(tmp_path, others):
     """In a process that never had more memory, and does not import PyTorch."""
@@ -300,6 +303,7 @@ assert short > 20, short
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD")
 def test_whichever_allocation_fails_the_other_searches_find_what_they_find_alone(tmp_path):
     np.savez(tmp_path / "weights.npz", **numpy_weights(build_model(SMALL, 50, 50).eval()))
@@ -328,6 +332,7 @@ def random_search(draw: random.Random) -> tuple[list[list[int]], SearchSettings,
     return sentences[: 600 // beam_size], settings, constraints
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("count", [10, pytest.param(120, marks=pytest.mark.long)])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_searches_that_run_together_find_what_each_finds_alone(lib, precision, count):
@@ -361,6 +366,7 @@ def test_ctrl_c_in_submit_ends_one_search_alone(lib):
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_a_forked_process_may_drop_the_parents_decoder(lib):
     decoder = native(lib, model_of("as in the paper"), "float32", 2)
     for _ in range(8):
@@ -383,6 +389,7 @@ def test_a_search_of_many_sentences_leaves_places_to_others(lib):
     large.cancel()
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_search_tells_what_all_its_hypotheses_share(lib, beam_size):
     model = model_of("as in the paper")
@@ -398,6 +405,7 @@ def test_a_search_tells_what_all_its_hypotheses_share(lib, beam_size):
     assert any(map(progress.ids, range(len(sources))))
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("beam_size", [2, 8])
 @pytest.mark.parametrize("tokens", [{7}, {7, 9}, {*range(4, 12)}], ids=len)
 def test_what_is_told_during_a_search_is_where_every_result_begins(lib, beam_size, tokens):

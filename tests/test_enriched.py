@@ -61,6 +61,7 @@ def test_every_decoder_layer_attends_with_heads_step_by_step_as_at_once(sources,
         torch.testing.assert_close(seen[:, 0], cross[:, :, :, place].mean((0, 2)))
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_beam_scores_its_hypotheses_as_they_are_scored_at_once(sources, kind):
     model = random_model(replace(TINY, architecture=kind))
@@ -73,6 +74,7 @@ def test_a_beam_scores_its_hypotheses_as_they_are_scored_at_once(sources, kind):
             assert float(scored.sum()) == pytest.approx(one.log_probability, rel=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path, kind):
     recipe = small_recipe(tmp_path, tmp_path / "straight", updates=8)

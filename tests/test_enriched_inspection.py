@@ -42,6 +42,7 @@ def model_of(translator):
     return translator.torch_backend.model
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize("settings", [*SETTINGS, SAMPLING], ids=["beam", "greedy", "groups", "prefix", "mc"])
 def test_the_translation_and_its_search_are_the_ordinary_ones(translator, settings):
     found = inspect(translator, LINE, settings)
@@ -104,6 +105,7 @@ def test_a_layer_off_is_a_model_without_it(translator, side):
     assert (found.nodes, found.translation) == (expected.nodes, expected.translation)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("change", "part"),
     [

@@ -36,6 +36,7 @@ def test_the_mean_of_probabilities_is_as_exact_as_float32_whatever_the_models_co
     torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(5))
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_with_itself_is_the_model(kind, sources):
     model = tiny(kind, VOCABULARY, 1)
@@ -43,6 +44,7 @@ def test_a_model_with_itself_is_the_model(kind, sources):
     assert found(Ensemble([model]), sources) == found(model, sources)
 
 
+@pytest.mark.long
 def test_the_probability_is_the_mean_of_the_models_and_their_order_does_not_matter(sources, targets):
     models = [tiny(kind, VOCABULARY, seed) for seed, kind in enumerate(MODELS)]  # of different widths, too
     targets[:, -1] = END
@@ -56,6 +58,7 @@ def test_the_probability_is_the_mean_of_the_models_and_their_order_does_not_matt
     assert found(Ensemble(models), sources) == found(Ensemble(models[::-1]), sources)
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_search_of_several_models_finds_the_best_by_the_mean_of_their_probabilities():
     models, source = [tiny(kind, 6, 1) for kind in ("transformer", "lstm")], torch.tensor([[4, 5, END]])

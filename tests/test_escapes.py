@@ -128,6 +128,7 @@ def test_clean_writes_what_was_meant_and_doctor_counts_it(tmp_path_factory, line
     assert [group.count for group in again.changes.values()] == [0, 0]
 
 
+@pytest.mark.long
 def test_changes_can_be_turned_off_and_what_an_entity_hides_is_checked(tmp_path):
     files = tmp_path / "a.en", tmp_path / "a.de"
     files[0].write_text("a &lt; b\nzero &#8203; width\nwell @-@ known\n")

@@ -56,6 +56,7 @@ def lines_of(folder, *names):
     return [(folder / name).read_text().splitlines() for name in names]
 
 
+@pytest.mark.long
 def test_scores_are_sacrebleus_of_the_written_files(evaluated):
     folder, printed = evaluated
     hypotheses, references = lines_of(folder, "hypotheses", "references")

@@ -42,6 +42,7 @@ def of_sets(folder, *names):
     ]
 
 
+@pytest.mark.long
 def test_the_table_of_several_sets_has_what_each_has_alone(command_line, folder):
     alone = {}
     for name in SETS:
@@ -84,6 +85,7 @@ def test_sets_are_named_by_their_folders_if_their_files_have_one_name(command_li
 TWO = ["-s", "one.source", "two.source", "-t", "one.target", "two.target"]
 
 
+@pytest.mark.long
 def test_json_has_the_scores_that_are_printed_and_where_they_come_from(command_line, folder):
     status, table, _ = command_line(*of_sets(folder, *SETS))
     assert status == 0
@@ -192,6 +194,7 @@ def others(tmp_path_factory):
     return other, texts
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -218,6 +221,7 @@ def test_a_run_beside_itself_has_the_same_scores_whatever_the_options(command_li
         assert values == pytest.approx([alone[each["score"]["name"]]] * 2, abs=1e-9), each["score"]["name"]
 
 
+@pytest.mark.long
 def test_json_names_every_model_that_took_part(command_line, folder, others):
     third = others[1] / "third"
     third.symlink_to(folder)

@@ -56,6 +56,7 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [["huggingface"], ["ctranslate2"], ["ctranslate2", "--precision", "int8"]], ids=" ".join
 )  # tests/test_onnx.py has ONNX
@@ -70,6 +71,7 @@ def test_an_export_is_written_after_verification(options, run, tmp_path, command
     check_folder(tmp_path / "there")
 
 
+@pytest.mark.long
 def test_an_exported_model_translates_alike_after_import(run, tmp_path, command_line):
     (tmp_path / "text").write_bytes(b"\n" + TEXT)
     samples = ["--samples", tmp_path / "text"]

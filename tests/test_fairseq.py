@@ -322,6 +322,7 @@ def agree(tensors, options, imported, lines, there):
         assert (ours[:, of_target.never_written] < FORBIDDEN_BIAS / 2).all()
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_imported_model_has_the_same_logits_and_translations(kind, tmp_path):
     tensors, options = folder_of(tmp_path / "theirs", **KINDS[kind])
@@ -379,6 +380,7 @@ def nested(options):
     return {**flat, **parts}
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("written", ["a dictionary", "groups", "args"])
 def test_settings_are_read_from_every_place_where_fairseq_writes_them(written, tmp_path):
     tensors, options = folder_of(tmp_path, **PRE, encoder_layers=1)
@@ -414,6 +416,7 @@ def as_of_old(tensors, output):
     return old | output
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_model_of_an_old_version_is_imported(shared, tmp_path, monkeypatch):
     tensors, options = folder_of(tmp_path, **PRE, share_decoder_input_output_embed=shared)
@@ -471,6 +474,7 @@ CODES = "#version: 0.2\ne i\nei n</w>\nd e\nde r</w>\nS c\nSc h\nh n\nS chn\n"
 FAST = "e i 912\nei n</w> 500\nd e 44\nde r</w> 12\nS c 9\nSc h 8\nh n 7\nS chn 6\n"
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("name", "codes"),
     [
@@ -551,6 +555,7 @@ def learnt(path, kind):
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 @pytest.mark.parametrize(("name", "shared"), [("sentencepiece.bpe.model", True), ("spm.model", False)])
 def test_sentencepiece_and_a_dictionary_that_lacks_pieces_give_the_same_ids(kind, name, shared, tmp_path):
@@ -666,6 +671,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.short_form(13)
 @pytest.mark.parametrize(("name", "written"), [*zip(OPTIONS, cycle([dict, nested]), strict=False)])
 def test_an_option_that_dragoman_does_not_have_is_refused(name, written, tmp_path):
     tensors, options = folder_of(tmp_path)
@@ -688,6 +694,7 @@ DEFAULTS = [
 ]
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_an_option_that_is_left_out_has_its_default(name, tmp_path):
     tensors, options = folder_of(tmp_path)

@@ -88,6 +88,7 @@ def texts(svg):
 # ---- every figure, by the command line
 
 
+@pytest.mark.short_form(6)
 @pytest.mark.parametrize("name", [each.name for each in FIGURES])
 def test_every_figure_is_drawn_from_a_run(figure, trained, tmp_path, name):
     out = tmp_path / "figure.svg"
@@ -123,6 +124,7 @@ def test_without_out_a_figure_is_named_after_itself(figure, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["positions.svg"]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("ending", ["png", "PNG", "svg", "SVG"])
 def test_a_figure_is_of_the_kind_that_its_ending_says(figure, tmp_path, ending):
     out = tmp_path / f"x.{ending}"
@@ -256,6 +258,7 @@ def test_a_model_without_the_part_of_a_figure_gets_a_sentence(figure, tmp_path, 
     assert message in " ".join(err.split())
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", ["lstm", "conv", "conv, enriched"])
 def test_encoder_decoder_attention_of_other_models_is_drawn(figure, tmp_path, kind):
     tokenizers = translator_of(MODELS["transformer"]).tokenizers
@@ -270,6 +273,7 @@ def test_encoder_decoder_attention_of_other_models_is_drawn(figure, tmp_path, ki
     assert ("compares two heads, and this model has one" in err) == (status == 2)
 
 
+@pytest.mark.long
 def test_figures_without_a_run_import_no_torch(tmp_path):
     code = (
         "import sys\nfrom dragoman.cli import main as cli\n"
@@ -445,6 +449,7 @@ def test_each_step_shows_its_keys_and_their_weights(translator):
     assert weights == [f"{rows[step, key]:.3f}" for step in range(len(rows)) for key in range(step + 1)]
 
 
+@pytest.mark.long
 def test_what_is_measured_of_a_long_sentence_is_drawn_up_to_60_tokens():
     translator, search = translator_of(MODELS["transformer"]), SearchSettings(max_extra_tokens=0, beam_size=1)
     line = "ein Mann fährt Rad " * 16

@@ -86,6 +86,7 @@ assert peak(20_000) < 1.2 * peak(2_000)
 """
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_file(tmp_path):
     """In a process of its own: tracemalloc counts what all threads of a process allocate."""
     subprocess.run([sys.executable, "-c", PEAKS, str(tmp_path)], check=True)
@@ -326,6 +327,7 @@ def test_pipes_and_folders_are_refused(tmp_path, text):
         translate_file(tmp_path / "out.json", tmp_path / "out", ABOUT, shout)
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize(
     "options",
     [

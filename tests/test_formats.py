@@ -78,6 +78,7 @@ WRITABLE = st.tuples(TEXTS, TEXTS).filter(
 )
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("ending", [".tmx", ".tsv", ".jsonl", ".tmx.gz", ".jsonl.gz"])
 @given(pairs=st.lists(WRITABLE, min_size=1, max_size=4))
 @settings(max_examples=20, deadline=None)
@@ -91,6 +92,7 @@ def test_a_tab_between_spaces_keeps_them(tmp_path):
     assert read(tmp_path / "a.tsv", "a\tb\n\t \n\n \t\t\n") == [("a", "b"), ("", " "), ("", ""), ("", "")]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("ending", [".tmx", ".tsv.gz", ".jsonl", ".lines.gz", ".lines.zst"])
 def test_a_run_prepares_the_same_data_from_every_format(tmp_path, ending):
     files = write_copies(tmp_path, "train", 200)
@@ -122,6 +124,7 @@ def test_a_run_records_the_languages_that_the_file_says(tmp_path):
     assert 'source_language = "en"\ntarget_language = "de"' in (tmp_path / "run" / "recipe.toml").read_text()
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     "moment", ["/text.partial/train/source/corpus", "/data.partial/train", "/data.partial/manifest.json"]
 )
@@ -497,6 +500,7 @@ def repeated(start, part, megabytes):
     return start + part * (megabytes * 2**20 // len(part))
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("start", "part", "megabytes"),
     [

@@ -99,6 +99,7 @@ def rows_of(make):
     return {"generator": iter, "lists": lambda pairs: map(list, pairs), "array": np.array}[make](PAIRS)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("make", ["generator", "lists", "array"])
 def test_pairs_train_what_their_files_train(tmp_path, make):
     recipe = table(tmp_path)
@@ -147,6 +148,7 @@ def test_a_run_is_scored_on_pairs_in_the_forms_that_train_one(folder, trained):
             made.evaluate(wrong)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5)), min_size=1, max_size=5))
 def test_each_pair_has_a_line_in_both_files_with_its_words(pairs):
     with TemporaryDirectory() as name:
@@ -219,6 +221,7 @@ LANGUAGES = st.sampled_from(
 )
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize("form", ["records", "translation", "pandas", "polars"])
 @settings(max_examples=25)
 @given(names=st.lists(COLUMNS, unique=True), languages=LANGUAGES)
@@ -273,6 +276,7 @@ def test_a_function_is_told_of_each_event_of_the_log(tmp_path):
     assert events == made.history
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("minutes", [None, 60])
 def test_a_function_ends_the_training_and_the_run_is_finished(tmp_path, minutes):
     recipe, seen, said = table(tmp_path), [], []
@@ -308,6 +312,7 @@ def test_pairs_need_a_folder(tmp_path):
         train({}, silent, pairs=PAIRS)
 
 
+@pytest.mark.long
 def test_minutes_are_those_of_the_recipe(tmp_path):
     recipe = table(tmp_path)
     del recipe["training"]["updates"]
@@ -315,6 +320,7 @@ def test_minutes_are_those_of_the_recipe(tmp_path):
     assert read_toml(made.folder / "recipe.toml")["training"]["minutes"] == 0.02
 
 
+@pytest.mark.long
 def test_a_run_that_was_moved_is_trained_further_where_it_is(tmp_path):
     train(table(tmp_path), silent).folder.rename(tmp_path / "moved")
     path, said = tmp_path / "moved" / "recipe.toml", []
@@ -392,6 +398,7 @@ def test_the_frequencies_of_tokens_are_those_of_training_with_one_more_each_and_
     assert found == pytest.approx(expected / valid.total(), rel=1e-9)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("unknown", [(8, 8), (0, 1), (1, 0)])
 def test_unknown_tokens_are_counted(tmp_path, unknown):
     """Also one in a sentence of eight on one side alone."""

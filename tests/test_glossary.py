@@ -108,6 +108,7 @@ def test_the_first_of_several_targets_counts_and_case_may_tell_terms_apart():
     assert len(glossary.terms) == 3
 
 
+@pytest.mark.long
 def test_inflected_words_are_found_and_have_inflected_translations():
     pytest.importorskip("simplemma")
     glossary = Glossary([Term("dog", "Hund"), Term("fire engine", "rotes Auto")], EN_DE)
@@ -256,6 +257,7 @@ def test_a_damaged_file_gets_terms_or_a_sentence(content):
 PHRASES = ["dogs play", "bike", "kalt", "rides a", "Schnee"]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("native", [True, False])
 def test_translations_have_their_terms_and_others_do_not_change(folder, native):  # noqa: F811
     translator = Translator.load(folder, native=native, workers=1)  # noqa: F811

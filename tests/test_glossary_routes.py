@@ -146,6 +146,7 @@ def test_every_route_translates_as_the_translator(client, server, translator):
     assert written.getvalue().decode().split("\n") == expected
 
 
+@pytest.mark.long
 def test_terms_of_a_request_come_before_those_of_its_glossaries_in_order(client, server, translator):
     """By every route; the first translation of a term counts."""
     draw, by_deepl = random.Random(3), deepl.DeepLClient("any", server_url=server[1])
@@ -705,6 +706,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.short_form(5)
 @pytest.mark.parametrize(("terms", "status"), HOSTILE)
 def test_hostile_terms_are_refused_or_answered(client, terms, status):
     answer = client.post("/v1/translate", json={"text": " ".join(["amber"] * 200), "terms": terms})

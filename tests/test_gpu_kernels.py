@@ -81,6 +81,7 @@ def test_dropout_has_the_masks_of_its_key(precision, shape):
     all_close((out, *gradients(out, x)), (x * kept(shape), *gradients(x * kept(shape), x)), precision)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("p", [0.1, 0.999999])
 def test_a_drawn_mask_keeps_the_expected_value(p):
     mask = kernels.DropoutMask.draw(p, torch.device(DEVICE))
@@ -92,6 +93,7 @@ def test_a_drawn_mask_keeps_the_expected_value(p):
     assert torch.all((out == 0) | (out == mask.scale))
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("width", [21, 512 if GPU else 128])  # the interpreter runs 8 columns at a time
@@ -123,6 +125,7 @@ def test_a_feed_forward_equals_its_equation(widths):
     )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     "shape", [(1, 1, 16, 16), (5, 5, 16, 32), (15, 31, 64, 64), (33, 17, 32, 64), (3, 100, 16, 16)]
 )
@@ -146,6 +149,7 @@ def test_attention_equals_its_equation(shape, kind):
     all_close((out, *gradients(out, *leaves)), (expected, *gradients(expected, *leaves)), MULTIPLIED)
 
 
+@pytest.mark.long
 def test_the_gradient_of_split_parts_is_that_of_the_whole():
     x = randn(2, 9, 96, dtype=MULTIPLIED)
 
@@ -206,7 +210,7 @@ def test_the_heads_that_the_kernels_support(dtype, width, queries, supported):
 @pytest.mark.parametrize(
     ("capability", "shared_memory", "names"),
     [
-        (86, 101_376, ["attention_forward"]),
+        pytest.param(86, 101_376, ["attention_forward"], marks=pytest.mark.long),
         *(
             pytest.param(capability, memory, [], marks=pytest.mark.long)
             for capability, memory in (
@@ -244,6 +248,7 @@ def check_cross_entropy(logits, gold, precision):
     close(found, exact, precision)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("shape", [(9, 7, 100), (9, 9, 37), (3, 1, 9000)])
 def test_cross_entropy_equals_its_equation(precision, shape):
@@ -307,6 +312,7 @@ def test_nothing_has_no_loss_and_no_gradient():
     assert torch.all(norm.weight.grad == 0)
 
 
+SHORT_FORM = ("pre-norm, biases", "recurrent")  # Triton's interpreter is slow
 MODELS = {
     "as in the paper": {},
     "pre-norm, biases": {"norm": "pre", "output_bias": True, "attention_bias": True},
@@ -353,7 +359,11 @@ def beyond_rounding(kind, seed):
     return largest
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.short_form(1)
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind in SHORT_FORM else pytest.param(kind, marks=pytest.mark.long) for kind in MODELS],
+)
 def test_a_model_with_the_kernels_has_the_loss_and_gradients_of_its_oracle(kind, monkeypatch):
     if not GPU:  # the interpreter multiplies no bfloat16
         supports = kernels.supports_attention

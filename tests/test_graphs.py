@@ -47,6 +47,7 @@ def in_batches(search, sources, asked, size, device="cpu"):
     return found
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("kind", "asked"), TOGETHER)
 def test_it_finds_what_the_growing_search_finds(kind, asked, device):
@@ -101,6 +102,7 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
     assert not search.unfinished.any()
 
 
+@pytest.mark.long
 def test_only_graphs_of_few_sentences_are_kept_and_not_too_many(monkeypatch):
     monkeypatch.setattr(graphs, "CACHED_GRAPHS", 3)
     search, sources = GraphSearch(model_of("as in the paper")), texts(7, longest=60)[1:]
@@ -134,6 +136,7 @@ def test_a_translator_searches_in_fixed_shapes_if_asked_to(translator):  # noqa:
     assert 0 < made == len(backend._graphs._made)
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("kind", VARIANTS)
 def test_variants_are_searched_without_graphs(kind, sources):
     model, rules = random_model(VARIANTS[kind]), Constraints()

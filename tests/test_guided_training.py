@@ -117,6 +117,7 @@ def expected_links(data, recipe, pair):
     return [[t, s] for t, to in enumerate(target) for s, of in enumerate(source) if (of, to) in links]
 
 
+@pytest.mark.long
 def test_links_follow_their_pairs_whatever_is_left_out(tmp_path):
     """Pairs are empty, copies, too long, or held out for validation."""
     source, target = write_copies(tmp_path, "train", 120)
@@ -358,6 +359,7 @@ def mirrored(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_alignments_and_tags_are_read_from_the_head_that_was_guided(mirrored):
     translator = Translator.load(mirrored / "run")
     assert read_settings(mirrored / "run" / "model").alignment_head == 2
@@ -425,6 +427,7 @@ def test_divergence_is_located(tmp_path):
         run(guided_recipe(tmp_path, learning_rate_scale=1e30))
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("lora", [{}, {"lora_rank": 2}], ids=["all weights", "lora"])
 def test_an_initial_model_gets_a_head(trained, tmp_path, lora):
     source, _ = write_copies(tmp_path, "new", 60, 5)

@@ -36,6 +36,7 @@ def every_query(found, kind):
         yield steps(found, kind, *(each + 1 for each in place)), place
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("settings", SETTINGS, ids=["beam", "greedy", "groups", "prefix"])
 def test_each_step_gives_the_next_one(translator, settings):
     found = inspected(translator, LINES[0], settings)

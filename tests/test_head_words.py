@@ -378,6 +378,7 @@ def parts_of(draw, inspection):
     return LayersAndHeads(layers, sorted(draw(st.sets(st.integers(0, heads - 1), min_size=1))))
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(data=st.data())
 def test_the_data_are_the_parts_of_the_record_that_are_held(pieces, data):
@@ -419,6 +420,7 @@ def test_a_map_of_a_head_keeps_its_largest_weights():
     assert np.array_equal(small.max(-1), weights.max(-1))
 
 
+@pytest.mark.long
 def test_the_file_of_512_tokens_of_base_is_small_enough():
     """Its parts that grow with the square of the length, without the text around them."""
     inspection = fake_inspection(512, 512, 1, 8, 512)

@@ -113,6 +113,7 @@ def test_a_model_is_loaded_by_its_name_as_from_its_folder(tmp_path, use):
     assert dragoman.load("us/opus-mt-en-de").translate("a man", **SEARCH)  # from the cache, without the hub
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("others", [(), ("README.md", ".gitattributes", "config.json")])
 def test_a_model_folder_is_loaded_by_its_name(trained, tmp_path, use, others):
     """Also after another program has downloaded the whole repository."""

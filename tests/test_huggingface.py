@@ -148,6 +148,7 @@ def engine_of(folder, imported):
     return huggingface.engine(folder, *(vocabulary.rows for vocabulary in imported.vocabularies))
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", THEIRS)
 def test_an_imported_model_has_the_same_logits_and_translations(kind, tmp_path):
     folder = marian(tmp_path / "theirs", **THEIRS[kind])
@@ -174,6 +175,7 @@ def test_the_name_of_a_language_is_read_as_a_token(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_a_model_of_several_languages_reads_the_name_of_the_one_that_is_chosen(tmp_path, command_line):
     """As transformers reads it at the beginning of a text; in a text it is text."""
     names = {"en": ">>eng<<", "fr": ">>fra<<", "pt-BR": ">>pt_br<<"}
@@ -196,6 +198,7 @@ def test_a_model_of_several_languages_reads_the_name_of_the_one_that_is_chosen(t
             translator.translate(SOURCE[0])
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_model_with_the_name_of_a_language_can_be_exported_and_imported_again(shared, tmp_path):
     """source.spm then has the name with a space before it, and vocab.json has not."""
@@ -218,6 +221,7 @@ def test_a_symbol_that_transformers_takes_for_a_language_is_not_exported(tmp_pat
         huggingface.write(model, Tokenizers(tokenizer, tokenizer), tmp_path)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", OURS)
 def test_export_then_import_gives_the_same_model_bit_for_bit(kind, tmp_path):
     model, tokenizers = ours(OURS[kind])
@@ -380,6 +384,7 @@ DAMAGE = [
 ]
 
 
+@pytest.mark.short_form(19)
 @pytest.mark.parametrize(("damage", "message"), DAMAGE, ids=range(len(DAMAGE)))
 def test_damaged_or_unsupported_files_are_refused_by_name(damage, message, tmp_path):
     folder = marian(tmp_path / "theirs")
@@ -468,6 +473,7 @@ def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
     )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", THEIRS)
 def test_pickled_weights_are_read_under_every_name_of_tied_ones(kind, tmp_path):
     from transformers import MarianMTModel

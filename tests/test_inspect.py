@@ -41,6 +41,7 @@ def inspect(command_line, folder, tmp_path):  # noqa: F811
     return run
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_is_a_picture(inspect, tmp_path, view):
     out = tmp_path / "picture.svg"
@@ -49,6 +50,7 @@ def test_each_view_is_a_picture(inspect, tmp_path, view):
     assert ElementTree.parse(out).getroot().tag.endswith("svg")
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("ending", ["png", "PNG", "svg", "SVG", "json", "Json", "html", "HTML"])
 def test_what_is_written_is_of_the_kind_that_its_ending_says(inspect, tmp_path, ending):
     out, kind = tmp_path / f"x.{ending}", ending.lower()
@@ -65,6 +67,7 @@ def test_a_layer_and_a_head_are_a_picture(inspect, tmp_path, more):
     assert "layer 1" in (tmp_path / "head.svg").read_text()
 
 
+@pytest.mark.long
 def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     def svg(*options):
         status, _, err = inspect(*options, "--out", tmp_path / "x.svg")
@@ -139,6 +142,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
     assert json.dumps(table["cross"]["float16"]) in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.short_form(17)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

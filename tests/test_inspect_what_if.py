@@ -47,6 +47,7 @@ def test_intervals_hold_95_percent():
         assert np.mean((found.low <= 3.0) & (found.high >= 3.0)) == pytest.approx(0.95, abs=0.05)
 
 
+@pytest.mark.long
 def test_cases_are_recorded(inspect, tmp_path):  # noqa: F811
     out = tmp_path / "data.json"
     status, _, err = inspect("--what-if", "cross.1.1=off beam_size=1", "positions=off", "--out", out)

@@ -69,6 +69,7 @@ def translator(request):
     return translator_of(MODELS[request.param])
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("settings", SETTINGS, ids=["beam", "greedy", "groups", "prefix"])
 @no_shape_checks()
 def test_the_translation_and_its_search_are_the_ordinary_ones(translator, settings):
@@ -86,6 +87,7 @@ def test_the_translation_and_its_search_are_the_ordinary_ones(translator, settin
         assert [found.nodes[number].token for number in found.best_path[1:]] == [*found.target]
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize("settings", SETTINGS, ids=["beam", "greedy", "groups", "prefix"])
 def test_the_candidates_are_those_that_the_search_extended(translator, settings):
     found = inspected(translator, LINES[0], settings)
@@ -215,6 +217,7 @@ def test_nothing_is_left_in_the_model(translator):
     )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", ["transformer", "lstm", "conv", "lstm, enriched"])
 def test_what_another_thread_computes_meanwhile_is_not_recorded(kind):
     translator = translator_of((MODELS | VARIANTS)[kind])
@@ -285,6 +288,7 @@ def test_an_ensemble_is_refused(tmp_path):
         inspect(both, LINES[0])
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("name", VARIED)
 def test_a_variant_is_shown_as_it_computed(name):
     translator = translator_of(VARIANTS[name])
@@ -312,6 +316,7 @@ def test_uniform_attention_of_a_variant_is_uniform_where_it_may_attend(name):
         np.testing.assert_allclose(weights, allowed / allowed.sum(-1, keepdims=True), atol=1e-6)
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize(
     "name", sorted({*TRANSFORMERS, *(name for name in VARIED if VARIANTS[name].variants)})
 )

@@ -61,11 +61,6 @@ KIND_NAMES = {
 SIDE_NAMES = {"encoder": "Encoder", "decoder": "Decoder"}
 
 
-def short_forms(names, *short):
-    """Parameters of which these are in short forms."""
-    return [pytest.param(name, marks=pytest.mark.short_form if name in short else ()) for name in names]
-
-
 def side_tokens(inspection, side):
     """The tokens of a side; the decoder's positions have the tokens that they predict."""
     return inspection.source if side == "encoder" else inspection.target
@@ -108,7 +103,6 @@ def attention_states(inspection, random, count):
     return states
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("seed", SEEDS)
 def test_attention_is_shown_as_it_is(inspector, seed):  # noqa: F811
     guided = 2 if seed == 1 else None
@@ -284,7 +278,6 @@ def check_alignment(inspection, layer, head, shown):
     assert f"from the weights of the last layer, {by_heads}." in shown["text"]
 
 
-@pytest.mark.short_form
 def test_the_lines_of_a_layer_have_eight_colours_in_turn(inspector):  # noqa: F811
     inspection = fake_inspection(3, 4, 1, 11, 22)
     inspector.show(inspection)
@@ -455,7 +448,6 @@ def test_tokens_numbers_and_neighbours_are_those_of_the_data(inspector):  # noqa
 # ---- positions
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("seed", SEEDS)
 def test_positions_and_their_products_are_those_of_the_data(inspector, seed):  # noqa: F811
     kinds = {1: "sinusoidal-halves", 2: "learned", 3: "sinusoidal"}
@@ -569,7 +561,6 @@ def scale_of(plot):
 # ---- residual stream
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_stream_and_its_lens_are_those_of_the_data(inspector, seed):  # noqa: F811
     inspection, random = (
@@ -808,7 +799,6 @@ def check_neurons(inspection, side, layer, token, neuron, shown):
 # ---- masks
 
 
-@pytest.mark.short_form
 def test_masks_have_the_padding_that_is_chosen(inspector):  # noqa: F811
     random = np.random.default_rng(1)
     inspection = random_inspection(1, neighbourhood=3)
@@ -1118,7 +1108,7 @@ class Placed:
         }[key]
 
 
-@pytest.mark.parametrize("name", short_forms(["random", *SEARCHES], "random", "sampling", "forced words"))
+@pytest.mark.parametrize("name", ["random", *SEARCHES])
 def test_the_tree_is_that_of_the_search(inspector, name):  # noqa: F811
     inspection = random_inspection(1) if name == "random" else searched(name)
     placed, random = Placed(inspection), np.random.default_rng(3)
@@ -1337,7 +1327,6 @@ def test_keys_move_in_the_tree_by_branch_and_by_rank(inspector):  # noqa: F811
             assert (after, stop, is_handled, selected) == (expected, 0, True, [expected]), (number, key)
 
 
-@pytest.mark.short_form
 def test_a_control_that_changes_the_tree_keeps_the_focus(inspector):  # noqa: F811
     """Also if the keys have moved in the tree before, and another hypothesis is chosen."""
     inspector.show(random_inspection(1))
@@ -1420,7 +1409,6 @@ VIEW_NAMES = {
 TAB_KEYS = ["ArrowRight", "ArrowLeft", "Home", "End", "x"]
 
 
-@pytest.mark.short_form
 def test_tabs_are_chosen_by_keys_and_the_address_keeps_the_view(inspector):  # noqa: F811
     inspection = random_inspection(1)
     inspector.show(inspection, is_live=True, parameters="text=a+b&view=masks")
@@ -1475,7 +1463,7 @@ def test_tabs_are_chosen_by_keys_and_the_address_keeps_the_view(inspector):  # n
     assert inspector.run("() => [all('.lab li').length > 0, all('.lab a').length]") == [True, 0]
 
 
-@pytest.mark.parametrize("is_live", short_forms([False, True], True))
+@pytest.mark.parametrize("is_live", [False, True])
 def test_each_view_has_its_experiments_and_the_head_its_numbers(inspector, is_live):  # noqa: F811
     inspection = random_inspection(1)
     long = "a" * 151
@@ -1556,9 +1544,7 @@ def views_of(inspection, is_live):
     return [name for view, name in views.items() if not lacking.get(view)]
 
 
-@pytest.mark.parametrize(
-    "name", short_forms(ARCHITECTURES, "conv", "transformer, other options", "gru", "lstm, enriched")
-)
+@pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_model_has_the_views_that_its_data_have(inspector, name):  # noqa: F811
     inspection = inspected(name)
     for is_live in (False, True):
@@ -1803,7 +1789,7 @@ def long_inspection():
     )
 
 
-WINDOWS = [(63, 64), pytest.param((20, 29), marks=pytest.mark.short_form), (70, 75)]
+WINDOWS = [(63, 64), (20, 29), (70, 75)]
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -2400,7 +2386,7 @@ def label_of(part, sides):
 FORMS = ["random", "gru", "conv", "lstm, enriched", "conv, enriched", "transformer, other options"]
 
 
-@pytest.mark.parametrize("name", short_forms(FORMS, "random", "conv", "lstm, enriched"))
+@pytest.mark.parametrize("name", FORMS)
 def test_the_form_offers_every_part_of_the_model(inspector, name):  # noqa: F811
     inspection = random_inspection(1) if name == "random" else inspected(name)
     inspector.show(inspection, is_live=True)
@@ -2491,7 +2477,6 @@ def test_changes_are_added_removed_and_run(inspector):  # noqa: F811
     assert states[11] == [[], [], [["Run", "false"]]]
 
 
-@pytest.mark.short_form
 def test_views_that_are_asked_for_are_shown_when_they_come(inspector):  # noqa: F811
     full = random_inspection(1)
     inspection = replace(full, attribution=None, value_zeroing=None)
@@ -2595,7 +2580,6 @@ def test_texts_and_numbers_are_written_as_python_writes_them(inspector):  # noqa
     assert found == pytest.approx([0, 1, np.exp(-0.5), np.exp(-40.0)])
 
 
-@pytest.mark.short_form
 def test_marks_of_an_axis_are_round_and_within_it(inspector):  # noqa: F811
     inspector.show(fake_inspection(2, 2, 1, 1, 4))
     random = np.random.default_rng(1)

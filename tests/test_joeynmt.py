@@ -362,6 +362,7 @@ def kind(request):
     return KINDS[request.param]
 
 
+@pytest.mark.short_form(1)
 def test_the_same_text_has_the_same_ids(kind, tmp_path):
     theirs = Folder(tmp_path / "model", **kind)
     imported = joeynmt.read(theirs.path)
@@ -397,12 +398,14 @@ def test_any_words_of_the_letters_have_the_same_ids(subwords, pieces, words):
     assert [rows[token] for token in ids] == theirs.ids("src", line)
 
 
+@pytest.mark.short_form(3)
 def test_decoding_restores_the_text(kind, tmp_path):
     theirs = Folder(tmp_path / "model", **kind)
     tokenizer = joeynmt.read(theirs.path).tokenizers.target
     assert [tokenizer.decode(ids) for ids in tokenizer.encode(TARGET)] == TARGET
 
 
+@pytest.mark.short_form(1)
 @torch.no_grad()
 def test_logits_and_greedy_translations_are_the_same(kind, tmp_path):
     theirs = Folder(tmp_path / "model", **kind)
@@ -654,6 +657,7 @@ CONFIGURATIONS = [
 ]
 
 
+@pytest.mark.short_form(8)
 @pytest.mark.parametrize(("names", "value", "message"), CONFIGURATIONS)
 def test_an_unsupported_configuration_is_refused(names, value, message, tmp_path):
     theirs = Folder(tmp_path / "model")

@@ -254,6 +254,7 @@ def test_structures_of_another_size_are_refused(monkeypatch):
             call()
 
 
+@pytest.mark.long
 def test_a_lack_of_memory_is_told_as_pytorch_tells_it():
     """In a new process: the heap of this one may have room that earlier tests have freed."""
     code = "from tests.test_kernels import drop_where_memory_is_short as drop; drop()"
@@ -376,6 +377,7 @@ def gradient_of(model, bfloat16, native):
     return loss.item(), torch.cat([weight.grad.flatten() for weight in objective.parameters()])
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_model_trains_alike(kind):
     model = build_model(MODELS[kind], 40, 40)
@@ -513,6 +515,7 @@ def unused_memory_is_nan() -> Iterator[None]:
         torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.short_form(8)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("bfloat16", [False, True])
 def test_what_memory_held_before_changes_nothing(kind, bfloat16):

@@ -152,6 +152,7 @@ def test_a_key_sees_and_uses_the_models_that_it_permits(models, languages, names
     assert len(everything.json()["models"]) == len(models.models)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True),
     st.lists(st.sampled_from(["en-de", "de-en", "fr-en"]), max_size=2),

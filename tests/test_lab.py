@@ -73,6 +73,7 @@ def test_an_experiment_has_a_result_of_its_full_form(name):
     assert f"]({name}.md) |" in (RESULTS / "README.md").read_text("utf-8")
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     "name", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 )

@@ -73,6 +73,7 @@ def answers(*paths):
     return {path: client.get(path) for path in paths}
 
 
+@pytest.mark.long
 def test_the_server_shows_every_recorded_result_and_all_links_lead_somewhere():
     found = answers("/lab/", *(f"/lab/{name}" for name in sorted(NAMES)))
     linked = set()

@@ -106,6 +106,7 @@ def several(trained_pairs) -> Translator:
 # ---- the symbol
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "char", "byte"])
 @given(texts=st.lists(st.text(st.sampled_from("ab <2de>frx"), max_size=30), min_size=1, max_size=5))
 @settings(max_examples=30, deadline=None)
@@ -141,6 +142,7 @@ def test_pairs_have_symbols_exactly_if_their_targets_differ(pairs):
 # ---- preparation
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("sampled", [False, True])
 def test_every_source_begins_with_the_symbol_of_its_pair(tmp_path, sampled):
     corpora = (
@@ -267,6 +269,7 @@ def test_a_run_scores_each_pair_and_their_mean(trained_pairs):
     assert read_recipe(trained_pairs / "run").data.pairs == [Languages("en", "de"), Languages("en", "fr")]
 
 
+@pytest.mark.long
 def test_a_resumed_run_of_several_pairs_equals_an_uninterrupted_one(tmp_path):
     corpora = corpus(tmp_path, "a", "de", 120, 1), corpus(tmp_path, "b", "fr", 8, 2)
     recipe = recipe_of(tmp_path, *corpora, updates=16, warmup_steps=4)
@@ -323,6 +326,7 @@ def test_every_part_of_a_long_text_has_the_symbol(several):
         assert translator.prepare(["", "  "]).sources == [[END], [END]]
 
 
+@pytest.mark.long
 def test_tags_terms_streams_and_other_languages_keep_the_symbol(several):
     text = "amber birch cedar delta"
     for language, spell in SPELLING.items():

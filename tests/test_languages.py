@@ -270,6 +270,7 @@ ENDINGS = st.text("abcdefghijklmnopqrstuvwxyz0123456789_", min_size=1, max_size=
 )
 
 
+@pytest.mark.long
 @settings(max_examples=10)
 @given(ending=ENDINGS, is_upper=st.booleans())
 @example(ending=".exe", is_upper=False)

@@ -38,6 +38,7 @@ def test_step_by_step_equals_at_once(model, sources, targets):
         torch.testing.assert_close(one[:, 0], at_once[:, step])
 
 
+@pytest.mark.short_form(2)
 @settings(max_examples=2)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=3))
 @example([2, 4])
@@ -52,6 +53,7 @@ def test_tokens_in_parts_of_any_size_equal_at_once(model, sources, parts):
     torch.testing.assert_close(torch.cat(decoded, 1), features(model, sources, targets))
 
 
+@pytest.mark.short_form(1)
 def test_a_cache_keeps_what_it_holds_when_it_grows(model, sources):
     beams, tokens = 2, 40
     targets = torch.randint(
@@ -127,6 +129,7 @@ def test_gradients_do_not_reach_the_future(model, sources, targets):
     assert gradient[:, :3].ne(0).any()
 
 
+@pytest.mark.short_form(10)
 @pytest.mark.parametrize("architecture", get_args(Architecture))
 @pytest.mark.parametrize("tied", ["target", "none"])
 def test_the_same_seed_gives_the_same_weights_wherever_they_lie_in_memory(architecture, tied):
@@ -168,6 +171,7 @@ def dropped(request: pytest.FixtureRequest) -> Model:
     return random_model(settings).train()
 
 
+@pytest.mark.short_form(7)
 @no_shape_checks()
 def test_every_dropout_has_the_rate_of_the_settings_and_acts_alone(dropped, sources, targets):
     modules = dropping(dropped)

@@ -97,6 +97,7 @@ def test_sizes_differ_in_text_and_vocabulary_alone(row, scale):
     assert recipes[0].data.files.keys() == {"source", "target", "valid_source", "valid_target"}
 
 
+@pytest.mark.long
 def test_complete_cells_are_not_trained_again_and_more_sizes_are(straight):
     request, points = straight
     files = sorted(request.folder.rglob("result.json"))

@@ -54,6 +54,7 @@ def test_a_processor_that_lacks_an_instruction_of_a_level_does_not_have_the_leve
             assert level not in levels_of(machine, features - {feature})
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not OWN_LEVELS or shutil.which("g++") is None, reason="needs g++ and a level")
 def test_the_library_of_this_processors_level_is_loaded_without_a_compiler(tmp_path):
     """The wheel's; unless $DRAGOMAN_COMPILE is 1. Here each library returns the place of its level."""

@@ -189,6 +189,7 @@ def test_a_run_and_its_model_folder_give_the_same_adapter(base, tuned, exported,
             np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.long
 def test_the_size_of_an_adapter_is_that_of_its_numbers_in_mebibytes(base, tmp_path, capsys):
     rank, width, inner, random = 48, 64, 4096, np.random.default_rng(0)
     settings = replace(TINY, d_model=width, d_ff=inner, encoder_layers=1, decoder_layers=1)
@@ -235,6 +236,7 @@ def test_what_a_merged_model_has_from_its_base_is_not_an_option(base, exported, 
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("alpha", [None, 2.5])
 def test_alpha_is_twice_the_rank_unless_it_is_given(trained, folder, tmp_path, alpha):
     """The first update of B is as large as the rate; its product with A is multiplied by alpha / rank."""

@@ -252,6 +252,7 @@ def our_log_probs(model, source, target):
         return model.logits(features[0]).log_softmax(-1)
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_imported_model_computes_marians_equations(kind, tmp_path):
     equations = Equations(*random_model(tmp_path, **KINDS[kind]))
@@ -271,6 +272,7 @@ def test_an_imported_model_computes_marians_equations(kind, tmp_path):
     assert (found[:, [PAD, START]] < -1e8).all()
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_has_marians_ids(kind, tmp_path):
     random_model(tmp_path, **KINDS[kind])
@@ -400,6 +402,7 @@ def test_an_array_is_not_larger_than_its_data(tmp_path):
         read_arrays(tmp_path / "model.npz")
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

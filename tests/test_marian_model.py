@@ -116,6 +116,7 @@ def theirs(path):
     return model
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", OTHERS.values(), ids=OTHERS)
 def test_the_file_gives_each_token_the_probability_that_ours_gives(
     settings, marian_model, tokenizers, tmp_path

@@ -140,6 +140,7 @@ def test_a_definition_keeps_its_line(mark):
     assert translate(text, str.upper) == f"TERM\n{mark} ONE TWO\n{mark} THREE\n"
 
 
+@pytest.mark.long
 @settings(max_examples=50, deadline=None)
 @given(FILE, st.sampled_from(["\n", "\r\n"]), st.sampled_from(["x", "Wort", "語", "zwei Wörter"]))
 def test_other_texts_are_in_the_same_tree(text, end, word):
@@ -181,6 +182,7 @@ def test_damaged_files_end_in_a_sentence_or_a_document(content):
     ends_in_a_sentence_or_a_document(lambda raw: read(raw, READING), content)
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize(
     "part",
     ["[", "](", "*", "a*", "**a ", "`", "<", "<a ", "&", "![", "[a](", "> ", "- ", "|a", "\n|-", "$a", "{{",

@@ -514,6 +514,7 @@ def test_a_sentence_with_very_many_tags_is_cut_at_them():
     assert not document.needs_tags
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     "part",

@@ -46,6 +46,7 @@ print((before - used()) * resource.getpagesize() > 150 * 2**20)
 """
 
 
+@pytest.mark.long
 def test_free_pages_are_given_back():
     if sys.platform != "linux" or not configure_allocator():
         pytest.skip("this is no glibc")

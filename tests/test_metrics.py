@@ -141,6 +141,7 @@ def compare(system, baseline, references):
     return paired_bootstrap(system, baseline, references, BLEU_AND_CHRF)
 
 
+@pytest.mark.long
 def test_two_systems_are_compared_by_sacrebleus_paired_bootstrap():
     better, worse = REFERENCES * 20, ["Ein Mann.", "Zwei Hunde spielen im Schnee."] * 20
     for found, alone in zip(compare(better, worse, REFERENCES * 20), (bleu, chrf), strict=True):
@@ -153,6 +154,7 @@ def test_two_systems_are_compared_by_sacrebleus_paired_bootstrap():
     assert all(one.p_value > 0.05 for one in compare(worse, worse, REFERENCES * 20))
 
 
+@pytest.mark.long
 def test_scores_and_p_values_are_those_of_sacrebleus_command(tmp_path):
     words, chance = HYPOTHESES[0].split() + HYPOTHESES[1].split(), random.Random(1)
     references = [" ".join(chance.choices(words, k=8)) for _ in range(60)]

@@ -142,6 +142,7 @@ def test_no_pair_of_a_corpus_with_a_tag_is_validation_data(recipe, tmp_path):
         prepare_converted(tmp_path / "none", replace(recipe, data=only), only)
 
 
+@pytest.mark.long
 def test_tokens_of_an_update_are_those_that_an_epoch_uses(recipe, tmp_path):
     corpora = recipe.data.corpus[0], replace(recipe.data.corpus[1], weight=0.0)
     weighted = replace(recipe, data=DataSettings(corpus=corpora))

@@ -147,6 +147,7 @@ def lib():
     return found
 
 
+@pytest.mark.short_form(9)
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
@@ -160,6 +161,7 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
         )
 
 
+@pytest.mark.short_form(14)
 @pytest.mark.parametrize("head", [None, 1, 2])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("asked", ["greedy", "n best of a power"])
@@ -180,6 +182,7 @@ def test_weights_of_a_search_are_those_of_forced_decoding(lib, kind, asked, head
     assert all(one.attention is None for best in plain for one in best)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
 def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
     model, sources = (
@@ -233,6 +236,7 @@ def test_a_live_hypothesis_may_become_the_best_at_the_greatest_length(lib, seed)
     assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize(
     ("kind", "rules", "beam_size"),
     [
@@ -293,6 +297,7 @@ def test_forced_phrases_are_found_as_in_pytorch(lib, first):
                 assert in_cpp.search([source], asked, rules)[0] == best
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(("beam_size", "least"), [(1, 2), (4, 1), (4, 4)])
 def test_no_translation_is_shorter_than_it_may_be(lib, beam_size, least):
     """Of models that would end before, without any other rule."""
@@ -318,6 +323,7 @@ def test_a_prefix_may_have_tokens_that_are_not_listed(lib):
     assert all(set(one.ids[2:]) <= {UNKNOWN, 7, 9, *range(40, 110)} for one in chain(*found))
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @settings(max_examples=15)
 @given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 40))
@@ -373,9 +379,8 @@ def test_of_equally_likely_tokens_greedy_search_takes_the_smallest(lib, precisio
             assert [best.ids for (best,) in found] == expected
 
 
-@pytest.mark.parametrize(
-    "flags", ["-march=x86-64", *(pytest.param(level.flags, marks=pytest.mark.long) for level in OWN_LEVELS)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("flags", ["-march=x86-64", *(level.flags for level in OWN_LEVELS)])
 def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, flags):
     """Without the instructions that multiply whole words, words are taken apart."""
     if platform.machine() != "x86_64":
@@ -463,6 +468,7 @@ def test_tables_of_many_length_penalties_do_not_stay(lib):
         assert len(kept._normalizations) <= decoder.MAX_NORMALIZATIONS
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.integers(1, 9), st.none() | st.integers(1, 99), st.integers(1, 2000), st.integers(1, 50))
 def test_a_thread_extends_no_more_rows_of_a_search_than_it_may(beam_size, max_rows, batch_tokens, longest):
@@ -535,6 +541,7 @@ def of_each(function, x, dtype=np.float32):
     return y
 
 
+@pytest.mark.long
 def test_exponentials_are_as_exact_as_float32_and_end_at_its_bounds(arithmetic):
     x = np.concatenate([np.linspace(-87, 88, 2**16), np.linspace(-1e-3, 1e-3, 2**10)]).astype(np.float32)
     for function in (arithmetic.exponentials, arithmetic.exponentials_of_vectors):
@@ -564,6 +571,7 @@ ROUNDED = {
 """The factors of a product in each precision, and the scales of their rows."""
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @settings(max_examples=30)
 @given(st.integers(1, 100), st.integers(1, 70), st.integers(1, 70), st.booleans(), st.data())

@@ -93,6 +93,7 @@ def check_neuron(tokens, layer, one, count):
 # ---- the numbers
 
 
+@pytest.mark.short_form(1)
 def test_they_are_those_of_an_oracle_that_sorts_all_activations(translator, tokens):
     found = neuron_samples(translator, TEXTS, SETTINGS, samples=4)
     assert found.lines == sum(bool(text.strip()) for text in TEXTS)
@@ -121,6 +122,7 @@ def test_all_tokens_of_a_neuron_have_no_padding_and_no_activation_of_0(translato
             check_neuron(tokens[layer.side], layer, one, ALL)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(("lines_at_once", "batch_tokens"), [(1, 1), (3, 30), (128, 10_000)])
 def test_the_size_of_batches_changes_nothing(
     translator, expected_samples, monkeypatch, lines_at_once, batch_tokens

@@ -213,6 +213,7 @@ def test_the_time_is_linear_in_depth(file_format):
     check_time(file_format, lambda count: opening * count + inner + closing * count)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(("file_format", "opening", "closing"), REPEATED)
 def test_the_time_is_linear_in_length(file_format, opening, closing):
     inner = NESTED[file_format][1] if file_format == "epub" else ""

@@ -59,6 +59,7 @@ def request(name):
     return {"text": TEXTS, **(PIVOT if name == "pivot" else {"model": name})}
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(st.integers(1, 3), st.lists(st.sampled_from(NAMES), min_size=1, max_size=12))
 def test_the_models_in_memory_are_those_used_last_and_answer_as_all_do(versions, translations, room, used):  # noqa: F811

@@ -374,6 +374,7 @@ def agree(path, found, kind="words", files=(None, None), more=()):
     return imported
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_imported_model_has_the_same_log_probabilities_and_translations(kind, tmp_path):
     path, found, _ = checkpoint(tmp_path, **KINDS[kind])
@@ -382,6 +383,7 @@ def test_an_imported_model_has_the_same_log_probabilities_and_translations(kind,
     assert (settings.dropout, settings.attention_dropout) == (0.1, 0.05)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("kind", ["sentencepiece", "bpe"])
 def test_subword_models_give_the_same_ids_as_opennmt_py(kind, shared, tmp_path):
@@ -398,6 +400,7 @@ def test_subword_models_give_the_same_ids_as_opennmt_py(kind, shared, tmp_path):
     assert agree(tmp_path, found, kind, files).tokenizers == imported.tokenizers
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", ["bpe", "words"])
 def test_consecutive_unknown_tokens_are_not_merged(kind, tmp_path):
     path, found, files = checkpoint(tmp_path, kind)
@@ -424,6 +427,7 @@ UNNAMED = {
 }
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("names", [("src", "tgt"), ("source", "target")], ids=" ".join)
 @pytest.mark.parametrize("kind", ["sentencepiece", "bpe"])
 def test_subword_models_are_found_by_their_place_where_the_options_do_not_name_them(kind, names, tmp_path):
@@ -434,6 +438,7 @@ def test_subword_models_are_found_by_their_place_where_the_options_do_not_name_t
     agree(save(tmp_path, found), found, kind, files)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("place", ["transforms", "_all_transform"])
 @pytest.mark.parametrize("kind", ["sentencepiece", "bpe"])
 def test_a_transform_may_be_named_in_either_place(place, kind, tmp_path):
@@ -476,6 +481,7 @@ def test_a_rate_of_dropout_may_be_a_number_or_the_first_of_a_schedule(whole):
         assert (settings.dropout, settings.attention_dropout) == (0.25, 0.25)
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize(
     "transform",
     ["filtertoolong", "clean", "bart", "switchout", "tokendrop", "tokenmask", "uppercase", "inlinetags"],

@@ -132,9 +132,8 @@ def check_cancelled_requests(run, count, *, native):
         )
 
 
-@pytest.mark.parametrize(
-    "native", [True, pytest.param(False, marks=pytest.mark.long)], ids=["C++", "PyTorch"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("native", [True, False], ids=["C++", "PyTorch"])
 def test_cancelled_requests_leave_nothing(run, native):
     check_cancelled_requests(run, 50, native=native)
 
@@ -359,6 +358,7 @@ def test_five_minutes_of_more_than_the_server_can_do(run):
     check_storm(run, 300, 1.05)
 
 
+@pytest.mark.long
 def test_health_answers_while_a_long_text_is_prepared(run):
     html = "<p>" + "<b>a</b>. B. c! D? " * 8_000
     with (
@@ -445,6 +445,7 @@ main()
 BUNDLE = "/docs/static/swagger-ui-bundle.js"
 
 
+@pytest.mark.long
 def test_slow_heads_slow_bodies_and_clients_that_do_not_read_end(run):
     with (
         serving(run, program=("-c", IMPATIENT)) as server,
@@ -487,6 +488,7 @@ def test_a_head_without_an_end_is_refused(server):
         assert read_all(connected).startswith(b"HTTP/1.1 431 Request Header Fields Too Large")
 
 
+@pytest.mark.long
 def test_a_stream_that_nobody_reads_ends_at_the_deadline(run):
     body = json.dumps({"text": "amber.\n" * 1_500, "prefix": "AMBER " * 60, "beam_size": 1}).encode()
     head = HEAD.replace(V1.encode(), f"{V1}/stream".encode())
@@ -648,6 +650,7 @@ def address_of(server):
     return host, int(port)
 
 
+@pytest.mark.long
 def test_texts_are_in_the_log_only_if_asked_for(run):
     with serving(run, "--log-texts") as server, server.client() as client:
         client.post(V1, json={"text": "amber heath"}, headers={"x-request-id": "mine-7"})
@@ -735,6 +738,7 @@ def test_every_operation_is_described_with_its_errors(server):
         assert "application/json" in responses["504"]["content"]
 
 
+@pytest.mark.long
 def test_a_text_that_is_too_long_for_pytorch_is_refused(server):
     long = "amber " * 1_500
     with server.client() as client:
@@ -796,6 +800,7 @@ def test_sentences_with_addresses_keep_them_and_others_are_split(server):
         assert answer["sentences"][1]["text"] == alone["sentences"][0]["text"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
 def test_no_request_is_lost_with_a_replica_behind_a_balancer(run, tmp_path):
     with serving(run) as one, serving(run) as two:
@@ -909,6 +914,7 @@ def test_a_request_that_is_cut_off_at_the_end_of_a_server_gets_503(trained):
     assert (found.status_code, found.json()["error"]["code"]) == (503, "shutting_down")
 
 
+@pytest.mark.long
 def test_a_wrong_key_is_refused_before_the_body_is_read(trained, tmp_path):
     add_key(tmp_path / "keys.toml", "reader")
     with (

@@ -34,7 +34,7 @@ from dragoman.system.toml import MAX_NUMBER
 
 VALUES: dict[Any, list[Any]] = {bool: [True, False], str: ["a"], Path: [Path("a")]}
 VALUES |= {tuple[int, ...]: [(1, 2)], tuple[str, ...]: [("a",)], tuple[Path, ...]: [(Path("a"),)]}
-FEW = settings(max_examples=8)
+FEW = settings(max_examples=4)
 
 
 def classes_of(kind: type) -> Iterator[type]:
@@ -111,6 +111,7 @@ def draw_valid(data: st.DataObject, kind: type, name: str) -> dict[str, Any]:
     return values
 
 
+@pytest.mark.short_form(28)
 @pytest.mark.parametrize(("kind", "limit", "name"), LIMITS, **LAW)
 @FEW
 @given(data=st.data())
@@ -127,6 +128,7 @@ def test_a_number_beyond_its_bound_is_refused_by_its_name_and_the_bound_is_not(k
     check_values(unchecked(kind, {name: data.draw(values_in_use(kind, name))}))
 
 
+@pytest.mark.short_form(15)
 @pytest.mark.parametrize(("kind", "name", "rule"), RULES, **LAW)
 @FEW
 @given(data=st.data())

@@ -120,6 +120,7 @@ def written(monkeypatch, capsysbinary, places, out, verb, arguments):
     return printed.replace(str(out), ""), {path.name: path.read_bytes() for path in out.iterdir()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLE)
 def test_each_option_changes_what_is_written(monkeypatch, capsysbinary, tmp_path, places, name):
     verb, (arguments, options) = name.split(",")[0], TABLE[name]
@@ -156,6 +157,7 @@ SHARED = {
 """Options of the search and of the engine, each with values that change translations."""
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("verb", TRANSLATING)
 def test_the_options_of_search_and_engine_reach_every_verb_that_translates(
     command_line, monkeypatch, capsysbinary, tmp_path, places, verb

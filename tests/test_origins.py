@@ -374,6 +374,7 @@ def test_a_page_of_another_site_gets_nothing_in_a_browser(trained):
         browser.close()
 
 
+@pytest.mark.long
 def test_several_processes_refuse_what_one_refuses(trained, tmp_path):
     key = add_key(tmp_path / "keys.toml", "one")
     options = ("--processes", 2, "--api-keys", tmp_path / "keys.toml", "--allow-hosts", "a.example")

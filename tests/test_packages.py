@@ -122,6 +122,7 @@ def test_the_quickstart_runs_where_it_is_installed(built, suffix, tmp_path):
     assert "parameters-by-hand" in run(binaries / "dragoman", "lab", "--list", cwd=elsewhere)
 
 
+@pytest.mark.long
 def test_the_build_requires_what_its_step_imports():
     code = (
         "import sys; before = {*sys.modules}; sys.path[:0] = ['.', 'src']\n"

@@ -54,7 +54,6 @@ def test_a_script_is_named_if_the_model_has_not_learnt_it(held):  # noqa: F811
     assert evaluate(held, "unknownScript", [[mixed, ["Latn"]], ["1234 !?", ["Latn"]]]) == [None, None]
 
 
-@pytest.mark.short_form
 def test_lines_in_capitals_are_those_without_small_letters_and_only_they_become_small(held):  # noqa: F811
     random = Random(0)
     letters = string.ascii_letters + "äÄéÉ .!1"
@@ -196,6 +195,7 @@ def test_an_example_is_shown_where_only_this_machine_reads_it_or_samples_are_sho
     assert shown == ("show_samples" in others or (is_local and not others))
 
 
+@pytest.mark.long
 def test_an_example_is_a_line_of_the_validation_text_and_sides_have_the_endings_of_the_files(
     trained, tmp_path
 ):

@@ -134,7 +134,6 @@ def can(file: dict, action: str) -> bool:
 ACTIONS = ["add", "add", "language", "Cancel {}", "Remove {}", "Translate {} again", "Sentences of {}"]
 
 
-@pytest.mark.short_form
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 8))])
 def test_files_are_translated_one_after_another_whatever_is_done_and_answered(server, seed):
     """One file runs at a time, and its request says what the menus say. In the end each file that was not
@@ -237,7 +236,6 @@ def test_files_are_dropped_or_chosen_and_their_names_are_text(server):
         assert request["path"].startswith("v1/documents")
 
 
-@pytest.mark.short_form
 def test_the_progress_is_shown_in_sentences_and_told_in_quarters(server):
     held = server.held
     server.add("a.md", text="Hello. " * 8)
@@ -449,7 +447,6 @@ def test_sentences_come_in_parts_and_a_late_part_is_not_shown(server):
     assert file_of(held, "a.md")["failure"] == "The server says not_found."
 
 
-@pytest.mark.short_form
 def test_an_older_answer_with_sentences_is_not_shown_after_a_newer_one(server):
     held = server.held
     server.add("a.md")
@@ -486,7 +483,6 @@ def test_a_late_failure_of_a_cancelled_file_is_not_shown(server):
     assert server.documents == {}
 
 
-@pytest.mark.short_form
 def test_a_file_waits_for_the_models_and_for_a_busy_server(unopened, page_url):  # noqa: F811
     held, page = unopened, unopened.page
     page.goto(page_url)
@@ -506,7 +502,6 @@ def test_a_file_waits_for_the_models_and_for_a_busy_server(unopened, page_url): 
     assert file_of(held, "a.md")["actions"][0] == "Download a.de.md"
 
 
-@pytest.mark.short_form
 def test_a_file_that_cannot_be_read_or_sent_says_so_and_is_sent_when_the_page_is_online_again(server):
     held = server.held
     held.page.evaluate(
@@ -686,7 +681,6 @@ def test_a_file_that_is_translated_again_shows_its_first_sentences(server):
     assert held.read_files()["told"] == "a.md is cancelled."
 
 
-@pytest.mark.short_form
 def test_a_size_in_words_has_at_most_three_digits_before_its_point_and_is_near_the_size(held_page):  # noqa: F811
     sizes = [*range(1, 999, 37), *(10**power + change for power in (3, 4, 5, 6, 8) for change in (-1, 0, 1))]
     sizes += [999_499, 999_500, 999_501]

@@ -198,7 +198,6 @@ def test_what_the_server_says_keeps_its_direction_on_a_page_from_the_right(held)
     refuse("stream")
 
 
-@pytest.mark.short_form
 def test_a_language_that_does_not_come_is_english(held):  # noqa: F811
     held.page.get_by_label("Language of this page").select_option("de")
     held.run()

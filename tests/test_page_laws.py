@@ -644,7 +644,6 @@ def test_whatever_is_chosen_for_a_sentence_takes_its_place(held):
     assert held.read()["panel"] is None
 
 
-@pytest.mark.short_form
 def test_the_part_of_an_alternative_that_is_emphasised_is_the_one_that_differs(held):
     """The rest of the tail is the longest that both translations have, but a word is left before it."""
     words, cases = ["der", "alte", "Garten", "ist", "schön."], []
@@ -669,7 +668,6 @@ def test_the_part_of_an_alternative_that_is_emphasised_is_the_one_that_differs(h
         assert len(differing) == 1 or not before or differing[-1] != before[-1]
 
 
-@pytest.mark.short_form
 def test_the_word_of_an_open_menu_stays_marked_whatever_is_pointed_at(held):
     page = held.page
     held.translate("Hello old world. A man rides.")
@@ -723,7 +721,6 @@ def test_a_sentence_that_was_chosen_has_no_alignment_of_the_one_before(held):
     assert [aligned(0), aligned(4)] == [False, True]
 
 
-@pytest.mark.short_form
 def test_words_sentences_and_alignments_of_any_script(held):
     found = held.page.evaluate(
         """async () => {
@@ -766,7 +763,6 @@ def test_words_sentences_and_alignments_of_any_script(held):
     assert "".join(found["chinese"]) == "今天天气很好。"
 
 
-@pytest.mark.short_form
 def test_words_are_those_of_python_and_sureness_grows_with_the_probability(held):
     signs = [*"\x1c\x1f\x85\xa0\u1680\u2003\u2028\u202f\u205f\u3000\ufeff\u200b \t\n\r", *"aé🙂.", "ab"]
     texts = ["".join(held.random.choices(signs, k=30)) for _ in range(20)]
@@ -850,7 +846,6 @@ FAILURES = [
 ]
 
 
-@pytest.mark.short_form
 def test_every_failure_is_a_sentence_until_the_next_good_answer(held):
     page = held.page
     held.translate("Hello world.")
@@ -1047,7 +1042,6 @@ def test_what_is_asked_about_a_translation_is_asked_four_times_if_the_server_is_
     assert not [one for one in held.sent()[sent:] if "n_best" in one["body"]]
 
 
-@pytest.mark.short_form
 def test_the_models_are_those_of_the_last_answer(unopened, page_url):  # noqa: F811
     """A text that is typed before they come waits for them. A model that has gone is asked for once."""
     held, page = unopened, unopened.page
@@ -1443,7 +1437,6 @@ def give(page, address: str, **answer: object) -> None:
     page.route(address, lambda route: route.fulfill(**answer))
 
 
-@pytest.mark.short_form
 def test_the_description_of_the_apis_is_this_server_s_and_no_other_server_is_asked(shared, page_url):  # noqa: F811
     page = shared[0].page
     files = {

@@ -187,7 +187,6 @@ def check_list(held: HeldPage, *, is_answered: bool) -> None:  # noqa: F811
         assert page.locator(".panel .turn").count() == (len(terms) > 50)
 
 
-@pytest.mark.short_form
 def test_a_list_of_terms_that_fails_says_why(held):  # noqa: F811
     open_panel(held)
     choose(held, "garden")
@@ -299,7 +298,6 @@ def test_the_terms_of_all_languages_and_tabs_are_kept(held):  # noqa: F811
     assert len(expected) == 3
 
 
-@pytest.mark.short_form
 def test_a_page_is_drawn_again_while_a_term_is_written(held):  # noqa: F811
     page = held.page
     page.fill("textarea", "Hello world.")
@@ -357,7 +355,6 @@ def test_what_other_programs_have_stored_is_no_term(held):  # noqa: F811
         assert "dragoman.glossary" not in local
 
 
-@pytest.mark.short_form
 def test_a_glossary_that_has_gone_is_not_asked_for_again(held, monkeypatch):  # noqa: F811
     choose(held, "garden")
     held.page.fill("textarea", "Hello old world.")

@@ -539,7 +539,6 @@ def test_both_panes_scroll_together(held):  # noqa: F811
         assert page.evaluate(shares) == pytest.approx([share, share], abs=0.02)
 
 
-@pytest.mark.short_form
 def test_keys_swap_copy_and_open_the_help(held):  # noqa: F811
     page = held.page
     held.translate("Hello world.")
@@ -572,7 +571,6 @@ def many_models() -> list[dict]:
     ]
 
 
-@pytest.mark.short_form
 def test_many_languages_are_in_order_and_found_by_their_names(unopened, page_url):  # noqa: F811
     held, page = unopened, unopened.page  # noqa: F811
     held.open(page_url, models=many_models())
@@ -597,7 +595,6 @@ def test_many_languages_are_in_order_and_found_by_their_names(unopened, page_url
     assert held.sent()[-1]["body"]["target"] == "de"
 
 
-@pytest.mark.short_form
 def test_a_model_without_languages_says_what_it_does(unopened, page_url):  # noqa: F811
     held, page = unopened, unopened.page  # noqa: F811
     names = {"source": "und", "target": "und", "source_name": "Spelling", "target_name": "Phonemes"}

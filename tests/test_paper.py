@@ -91,6 +91,7 @@ AS_WRITTEN = [
 ]
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize(
     ("name", "as_written"),
     [
@@ -108,6 +109,7 @@ def test_counted_multiply_adds_are_those_of_a_forward_pass(name, as_written):
     assert flops_of(model, source, target) == 2 * sum(parts.values())
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("length", [7, 8, 9, 11, 12, 13, 16, 17])
 def test_restricted_attention_costs_what_is_computed_at_every_length(length):
     settings = replace(VARIANTS["restricted"], neighbourhood=8)
@@ -299,6 +301,7 @@ def test_a_head_width_that_follows_departs_with_the_heads():
 # ---- what it is asked about
 
 
+@pytest.mark.short_form(9)
 @pytest.mark.parametrize("row", TABLE3.rows, ids=lambda row: row.name)
 def test_a_row_and_its_recipe_are_the_same(row):
     by_name, by_file = subject_of(row.name, None), subject_of(str(TOML / f"{row.name.lower()}.toml"), None)

@@ -264,6 +264,7 @@ def test_all_tokens_are_on_the_pictures_that_label_them():
     assert {"U+200B", "U+0000", "▁", "</text><script>"} <= labels
 
 
+@pytest.mark.long
 def test_more_tokens_than_an_axis_has_are_told():
     inspection = fake([f"s{n}" for n in range(75)], [f"t{n}" for n in range(66)])
     for name, svg in all_pictures(inspection).items():

@@ -106,6 +106,7 @@ TAGGED = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(st.lists(TAGGED | SENTENCES.map(lambda text: f"{text} https://example.org/a"), min_size=1, max_size=3))
 def test_tags_and_addresses_come_through_both_steps(app, first, second, paragraphs):

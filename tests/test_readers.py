@@ -110,6 +110,7 @@ CONTENT = st.one_of(
 FAST = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize("name", READERS)
 @FAST
 @given(CONTENT)
@@ -156,6 +157,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.short_form(13)
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_hostile_files_are_refused(attack, tmp_path):
     name, content = HOSTILE[attack]
@@ -178,6 +180,7 @@ TABLES = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.text(max_size=9), TABLES, max_size=4), st.text("\"'#.[]{}\\ \n", max_size=12))
 def test_the_bounds_refuse_no_toml_of_few_tables(table, text):
@@ -433,6 +436,7 @@ def looked_at(folder):
         assert refusal is None or str(folder / "run") in refusal
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("name", FILES)
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())

@@ -136,6 +136,7 @@ def test_the_preset_grows_with_the_corpus_and_the_machine(tmp_path):
     assert chosen(100_000_000, gpu=True) == PRESETS["base"]
 
 
+@pytest.mark.long
 @given(
     st.integers(100_000, 20_000_000),
     st.floats(10, 1e6),
@@ -349,6 +350,7 @@ def asked(tmp_path):
     return recipe
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize(
     ("source", "target"),
     [

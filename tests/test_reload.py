@@ -174,7 +174,7 @@ def check_no_request_is_lost_or_mixed(versions, expected, folder, reloads, proce
     assert {record["status"] for record in records if "status" in record} == {200}
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_no_request_is_lost_or_mixed_while_models_are_replaced(versions, expected, tmp_path, processes):
     check_no_request_is_lost_or_mixed(versions, expected, tmp_path, 6, processes)
 
@@ -372,6 +372,7 @@ def test_if_anything_cannot_be_read_nothing_changes(versions, expected, tmp_path
     assert message in record["message"]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("native", [True, False], ids=["C++", "PyTorch"])
 def test_a_replaced_model_is_freed_when_its_last_request_has_ended(versions, expected, tmp_path, native):
     link(versions, tmp_path / "ende", "one")
@@ -418,7 +419,8 @@ def translated(server):
     return [each["text"] for each in answer.json()["translations"]]
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.long
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_sighup_reloads_a_server_without_a_terminal(versions, expected, tmp_path, processes):
     link(versions, tmp_path / "ende", "one")
     with serving(tmp_path, "--processes", processes, has_terminal=False) as server:
@@ -437,6 +439,7 @@ def test_sighup_reloads_a_server_without_a_terminal(versions, expected, tmp_path
         assert server.stop() == 0
 
 
+@pytest.mark.long
 def test_if_one_process_refuses_none_reloads_and_one_that_is_started_meanwhile_reads_all(
     versions, expected, tmp_path
 ):
@@ -457,6 +460,7 @@ def test_if_one_process_refuses_none_reloads_and_one_that_is_started_meanwhile_r
         assert [translated(server) for _ in range(6)] == [expected["two"]] * 6
 
 
+@pytest.mark.long
 def test_a_server_ends_with_its_terminal(versions):
     process, terminal = pty.fork()
     if not process:
@@ -474,6 +478,7 @@ def test_a_server_ends_with_its_terminal(versions):
 # ---- keys of administrators
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1), st.booleans(), min_size=1))
 def test_administrators_are_those_whose_keys_were_made_so(tmp_path_factory, names):

@@ -407,7 +407,6 @@ def test_every_view_is_accessible_and_fits_the_window(open_report, theme, width)
         assert_accessible(page)
 
 
-@pytest.mark.short_form
 def test_hostile_tokens_are_shown_and_run_nowhere(open_report):
     page = open_report(hostile_inspection())
     for name in VIEWS:

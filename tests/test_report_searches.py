@@ -115,11 +115,7 @@ def test_an_unknown_view_gets_a_sentence(recurrent, transformer):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        pytest.param(
-            "sampling",
-            "drawn at temperature 1 from the 9 likeliest tokens; the likeliest is the translation.",
-            marks=pytest.mark.short_form,
-        ),
+        ("sampling", "drawn at temperature 1 from the 9 likeliest tokens; the likeliest is the translation."),
         ("forced words", "There is a beam for each number of forced tokens met"),
     ],
 )

@@ -108,6 +108,7 @@ def killed_during(request, row, seed, number, told):
     return status
 
 
+@pytest.mark.long
 def test_a_table_that_is_interrupted_ends_as_one_that_is_not(texts, straight, tmp_path):
     request, told = asked(texts, tmp_path), tmp_path / "told"
     assert killed_during(request, "A1", 1, signal.SIGINT, told) == 128 + signal.SIGINT
@@ -143,6 +144,7 @@ def test_a_table_that_is_interrupted_ends_as_one_that_is_not(texts, straight, tm
     assert [replace(line, minutes=0) for line in lines[0]] == [replace(line, minutes=0) for line in lines[1]]
 
 
+@pytest.mark.long
 def test_two_processes_train_one_cell_after_another(texts, tmp_path):
     request = asked(texts, tmp_path, seeds=1, scale=replace(TOY, updates=10))
     assert worst(as_ranks(2, lambda: run_table(request))) == 0
@@ -151,6 +153,7 @@ def test_two_processes_train_one_cell_after_another(texts, tmp_path):
     assert "| A1 | heads 1, d_k 16, d_v 16 |" in write_page(request, results)
 
 
+@pytest.mark.long
 def test_a_result_has_its_passport_and_the_model_that_was_counted(straight):
     request, results = straight
     for result in results:
@@ -458,6 +461,7 @@ def test_every_rows_parameters_at_a_scale_fit_its_sizes():
     assert counts["B1"] < counts["B2"] < counts["base"] < counts["C7"] < counts["C5"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", ["big", pytest.param("C,big", marks=pytest.mark.long)])
 def test_rows_of_other_sizes_are_run_in_proportion(names, texts, tmp_path):
     """Depths, widths and updates of C and big, from the command's rows to the page, a 32nd as wide."""

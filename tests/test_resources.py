@@ -210,6 +210,7 @@ CHARACTERS = st.characters(codec="utf-8") | st.sampled_from("\n\t\r\"'\\&<>{}[]|
 ANY = st.text(CHARACTERS, max_size=30)
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=30, deadline=None)
 @given(ANY)
@@ -247,6 +248,7 @@ def skeleton(file):
     return re.sub("['\"]", "", text)
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=20, deadline=None)
 @given(SAMPLE)
@@ -302,6 +304,7 @@ def test_a_byte_order_mark_stays_and_changes_nothing_else(name):
         assert marked.write(texts).startswith(b"\xef\xbb\xbf")
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize("name", HOSTILE)
 @settings(max_examples=25, deadline=None)
 @given(st.data())
@@ -331,6 +334,7 @@ PARTS = (
 )  # fmt: skip
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_time_is_linear(name):
     def work(length):

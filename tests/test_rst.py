@@ -78,6 +78,7 @@ FILE = st.tuples(st.just("") | SECTION, st.lists(BLOCK, max_size=3)).map(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(FILE, st.sampled_from(["x", "Wort", "語", "zwei lange Wörter"]))
 def test_other_texts_are_in_the_same_tree(text, word):
@@ -361,6 +362,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     "new",
     ["- x", "+ x", "• x", "1. x", "(2) x", "a) x", "iv. x", "#. x", ".. x", ".. x:: y", "__ x", ">>> x",

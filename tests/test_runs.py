@@ -47,6 +47,7 @@ def readable_runs(folder):
         return runs_under(folder)
 
 
+@pytest.mark.long
 def test_runs_are_listed_with_state_and_scores(folder):
     begun, done = readable_runs(folder)
     result = json.loads((folder / "done" / "result.json").read_text())
@@ -224,6 +225,7 @@ def test_the_name_of_a_run_is_shown_as_it_is(folder, tmp_path, command_line):
     assert all(f"{tmp_path}/{name} " in out for name in names)
 
 
+@pytest.mark.long
 def test_the_name_of_a_run_is_no_script_in_a_drawing(folder, tmp_path):
     place = tmp_path / "<" / "script><script>alert(1)<" / "script>"
     shutil.copytree(folder / "done", place)
@@ -243,6 +245,7 @@ def test_points_are_those_of_the_log(folder):
     assert [row["step"] for row in rows if row["chart"] == "BLEU"] == [8, 16, 24]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["png", "svg", "html", "SVG"])
 def test_curves_are_drawn(folder, suffix):
     out = folder / f"curves.{suffix}"
@@ -280,6 +283,7 @@ def test_an_empty_log_has_no_curves(tmp_path):
         plot(tmp_path, tmp_path / "curves.png")
 
 
+@pytest.mark.long
 def test_a_run_whose_name_is_not_utf_8_is_drawn(folder, tmp_path):
     shutil.copytree(folder / "done", own := Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff")))
     for name in ("curves.svg", "curves.html"):
@@ -294,6 +298,7 @@ def test_a_file_in_place_of_a_folder_of_runs_is_named(tmp_path):
         readable_runs(tmp_path / "a")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [["runs", "{0}"], ["paper", "base"]])
 def test_tables_end_when_their_reader_ends(folder, arguments):
     arguments = [argument.format(folder) for argument in arguments]

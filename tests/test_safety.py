@@ -121,7 +121,7 @@ def log_of(recipe):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-@pytest.mark.parametrize(("kills", "updates"), [(6, 33), pytest.param(50, 450, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("kills", "updates"), [(4, 24), pytest.param(50, 450, marks=pytest.mark.long)])
 def test_a_run_killed_at_random_operations_on_files_ends_with_the_weights_of_an_uninterrupted_one(
     tmp_path, kills, updates
 ):
@@ -173,6 +173,7 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(ended, tmp_path):
     assert_same(final_weights(straight), final_weights(short))
 
 
+@pytest.mark.long
 def test_files_of_the_user_beside_checkpoints_are_kept(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
     fit(recipe, replace(make_schedule(recipe), updates=4), data, HERE)
@@ -225,6 +226,7 @@ def test_a_log_that_cannot_be_written_is_reported(tmp_path):
         log.write("train", 1, {})
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     "file", ["model.safetensors", "optimizer.safetensors", "place.json", "manifest.json"]
 )
@@ -242,6 +244,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_loaded(copied, file
     assert_same(before, final_weights(recipe))
 
 
+@pytest.mark.long
 def test_a_run_without_averaging_keeps_a_checkpoint_to_fall_back_to(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", average=1)
     resume_run(recipe)
@@ -356,6 +359,7 @@ def test_processes_that_see_different_checkpoints_do_not_resume(ended, others, m
         )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_run_does_not_resume_with_damaged_data(tmp_path, finished):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
@@ -409,6 +413,7 @@ def test_a_single_pair_that_does_not_fit_into_memory_needs_shorter_pairs(tmp_pat
         smaller_batches([batch], MemoryError(), may_retry=True)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_model_that_does_not_fit_into_memory_is_refused(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
@@ -435,6 +440,7 @@ def translate_where_memory_is_short(folder):
         translator.align([(long, long)])
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_out_of_memory_in_translation_says_what_to_do(trained):
     assert os.waitpid(fork(lambda: translate_where_memory_is_short(trained)), 0)[1] == 0
@@ -541,6 +547,7 @@ def test_micro_batch_tokens_does_not_change_the_gradient(tmp_path):
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.long
 def test_allowed_settings_may_change_when_a_run_resumes(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     recipe = replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto"))
@@ -708,6 +715,7 @@ def test_a_line_of_the_log_is_of_the_finite_updates(tmp_path, non_finite):
     assert metrics.seconds >= 1000  # with those of earlier processes
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("losses", ["33333333", "54332111", "43434343"])
 def test_training_ends_after_as_many_validations_without_a_lower_loss_as_patience_has(tmp_path, losses):
     recipe, data = prepared_run(
@@ -747,6 +755,7 @@ def test_a_diverged_run_rolls_back_to_the_last_checkpoint_with_half_the_rate(tmp
     assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)
 
 
+@pytest.mark.long
 def test_a_rolled_back_run_equals_one_resumed_with_half_the_rate(tmp_path):
     (back, data), (fresh, other) = (
         prepared_run(tmp_path, "back", on_divergence="rollback"),
@@ -773,6 +782,7 @@ def test_a_run_rolls_back_to_the_newest_intact_checkpoint(tmp_path):
     assert messages[-1].endswith("Rolled back to update 12, with 0.5 times the learning rate.")
 
 
+@pytest.mark.long
 def test_each_rollback_halves_the_rate_also_after_a_restart(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
     messages = []
@@ -785,6 +795,7 @@ def test_each_rollback_halves_the_rate_also_after_a_restart(tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_a_second_divergence_from_the_only_checkpoint_leaves_it(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback", log_every=1)
     messages = []
@@ -803,6 +814,7 @@ def test_a_run_that_always_diverges_tries_every_rate_down_to_the_lowest(tmp_path
     assert rates[-1] == MIN_RATE_BACKOFF
 
 
+@pytest.mark.long
 def test_the_lower_rate_survives_a_kill_right_after_the_rollback(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
 
@@ -814,6 +826,7 @@ def test_the_lower_rate_survives_a_kill_right_after_the_rollback(tmp_path):
     assert train_poisoned(recipe, data, set(), []).rate_backoff == 0.5
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_after_a_rollback_goes_back_further_if_it_diverges_again(tmp_path):
     recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
     messages = []
@@ -865,6 +878,7 @@ def test_a_model_with_non_finite_weights_is_not_kept_as_the_best(tmp_path):
         train_poisoned(recipe, data, set(), [], loss=1.0, keep_best=lambda model: pytest.fail("kept"))
 
 
+@pytest.mark.long
 def test_before_the_first_checkpoint_a_diverged_run_restarts_with_half_the_rate(tmp_path):
     (back, data), (half, other) = (
         prepared_run(tmp_path, "back", on_divergence="rollback"),
@@ -931,6 +945,7 @@ def test_the_search_for_a_layer_draws_the_masks_of_the_update(tmp_path, rank):
     assert noted == [(True, torch.rand(3).tolist()) for _ in update.batches]
 
 
+@pytest.mark.long
 def test_the_times_in_a_log_do_not_overlap(tmp_path):
     """Of updates and of validations; the minutes of a validation are those until then.
 

@@ -24,6 +24,7 @@ def sample_token(log_probs, noise, asked):
     return (sampling_logits(log_probs, asked) + noise).argmax(-1)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_translations_are_drawn_as_often_as_they_are_likely(kind):
     model, draws = tiny(kind, 6, 0), 8_000
@@ -93,6 +94,7 @@ def test_noise_is_finite_and_that_of_its_number_whatever_the_bits(bits, step):
     torch.testing.assert_close(noise.item(), -math.log(-math.log1p(-uniform)), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_rounding_that_runs_through_all_tokens_changes_no_draw():
     """Such as the neighbours in a batch cause. It would move the borders of cumulated probabilities."""
     generator = torch.Generator().manual_seed(1)
@@ -104,6 +106,7 @@ def test_a_rounding_that_runs_through_all_tokens_changes_no_draw():
     assert torch.equal(sample_token(log_p, noise, asked), sample_token(rounded, noise, asked))
 
 
+@pytest.mark.long
 def test_tokens_that_are_hardly_ever_drawn_are_drawn_as_often_as_they_are_likely():
     rare, draws = 4e-7, 500
     log_p = torch.full((1, draws, 20_000), rare).log()
@@ -114,6 +117,7 @@ def test_tokens_that_are_hardly_ever_drawn_are_drawn_as_often_as_they_are_likely
     assert 0 < (drawn > 0).sum() < 20  # 4 are expected
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("borders", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}])
 def test_the_likeliest_alone_is_greedy_search(model, sources, borders):
     asked = SearchSettings(**{"temperature": 1.0, "max_extra_tokens": 6, **borders})
@@ -123,6 +127,7 @@ def test_the_likeliest_alone_is_greedy_search(model, sources, borders):
     assert [one.ids for (one,) in sample(model, sources, asked)] == greedy
 
 
+@pytest.mark.short_form(1)
 def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
     asked = SearchSettings(temperature=5.0, n_best=3, max_extra_tokens=4)
     batched = sample(model, sources, asked)

@@ -11,6 +11,7 @@ from dragoman.system.errors import DragomanError
 from tests.test_search import following
 
 
+@pytest.mark.short_form(2)
 @torch.no_grad()
 def test_each_token_has_the_log_probability_that_the_model_gives_it_after_those_before_it(
     model, sources, targets

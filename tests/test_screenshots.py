@@ -40,6 +40,7 @@ def test_no_recording_shows_an_error(name):
     assert not [line for line in lines if line.startswith(("dragoman: ", "curl: ")) or "Traceback" in line]
 
 
+@pytest.mark.long
 def test_a_command_that_fails_makes_no_recording(tmp_path):
     with pytest.raises(SystemExit, match="no such file"):
         screenshots.output_of("dragoman doctor one other", tmp_path)

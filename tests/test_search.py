@@ -55,6 +55,7 @@ def brute_force(model, source, longest, alpha):
     return sorted(found, reverse=True)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 @torch.no_grad()
@@ -93,6 +94,7 @@ def test_length_power_ranks_by_the_power_of_the_length(kind, power):
     )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("beta", [0.2, 3.0])
 @no_shape_checks()
@@ -146,6 +148,7 @@ def test_a_source_end_that_is_not_attended_to_has_no_coverage_penalty():
         assert one.score == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("least", [0, 1, 4])
 def test_a_beam_of_one_is_greedy(model, sources, least):
     asked = SearchSettings(beam_size=1, max_extra_tokens=6)
@@ -204,6 +207,7 @@ SOURCES = st.lists(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @no_shape_checks()
 def test_a_sentence_is_translated_alike_whatever_its_neighbours(kind):
@@ -522,6 +526,7 @@ def any_rules(draw):
     )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("first", range(0, 8, 4))
 @no_shape_checks()
 def test_any_n_and_any_penalty_are_searched_as_in_the_reference(first):
@@ -532,6 +537,7 @@ def test_any_n_and_any_penalty_are_searched_as_in_the_reference(first):
             assert_equals_reference(model, torch.tensor([source]), asked)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 @no_shape_checks()
 def test_the_stop_rule_is_that_of_the_reference(kept_model, sources, penalty):
@@ -551,6 +557,7 @@ def test_a_search_does_not_end_while_a_live_hypothesis_is_better_than_all_that_h
     assert [model.text(best.ids) for best in last.done[0]] == ["a c"]  # 0.45; "" has 0.2, "b" 0.15
 
 
+@pytest.mark.short_form(1)
 @no_shape_checks()
 def test_the_best_is_the_same_whatever_the_number_of_the_best(kept_model, sources):
     asked = SearchSettings(beam_size=4, length_power=1.0, max_extra_tokens=6)
@@ -559,6 +566,7 @@ def test_the_best_is_the_same_whatever_the_number_of_the_best(kept_model, source
         assert [best for best, *_ in others] == [alone] * 3
 
 
+@pytest.mark.short_form(1)
 @torch.no_grad()
 def test_equal_extensions_fall_to_the_likelier_hypothesis_and_the_smaller_token(model, sources):
     for weight in model.parameters():
@@ -574,6 +582,7 @@ def test_equal_extensions_fall_to_the_likelier_hypothesis_and_the_smaller_token(
             )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("diversity", [0.0, 0.7, 5.0])
 def test_groups_of_a_beam_avoid_each_others_tokens_as_in_the_reference(kind, diversity):

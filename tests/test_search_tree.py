@@ -86,6 +86,7 @@ def forced_log_probs(translator, source, target):
         return next_log_probs(model, features[0])
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize("settings", [*SAMPLING, *FORCED, *BEAMS], ids=short)
 @no_shape_checks()
 def test_the_translation_is_the_ordinary_one(translator, settings):
@@ -106,6 +107,7 @@ def test_the_translation_is_the_ordinary_one(translator, settings):
             assert finished[each.tokens].score == pytest.approx(each.score)
 
 
+@pytest.mark.short_form(6)
 @pytest.mark.parametrize("settings", [*SAMPLING, *FORCED, *BEAMS], ids=short)
 @no_shape_checks()
 def test_candidates_are_the_models_own_probabilities(translator, settings):
@@ -237,6 +239,7 @@ def test_what_cut_is_the_last_that_the_beam_kept(translator, settings):
             assert node.cut_by == min(kept, key=lambda each: found.nodes[each].log_probability)
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("settings", FORCED, ids=short)
 @no_shape_checks()
 def test_what_has_no_extension_was_cut_in_the_beam_of_its_likeliest_one(translator, settings):

@@ -313,6 +313,7 @@ def test_dropout_of_sentencepiece_is_the_same_where_a_merge_has_one_chance():
     check_counts(Counter(map(tuple, theirs)), probabilities, deviations=20)
 
 
+@pytest.mark.short_form(1)
 def test_another_process_has_the_same_samples_of_a_seed(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "a.model")
     program = (

@@ -43,6 +43,7 @@ def samples_of(text):
 COUNTS = st.lists(st.tuples(st.sampled_from(["/a", 'b"\\\n']), st.sampled_from(["", "ende"])), max_size=9)
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.integers(0, 255), COUNTS, min_size=1, max_size=4))
 def test_merged_metrics_are_those_of_the_processes_with_their_numbers(counts):
     texts = {}
@@ -69,6 +70,7 @@ def scrape(client, key=None):
     return samples_of(answer.text)
 
 
+@pytest.mark.long
 def test_one_scrape_has_all_processes(trained, tmp_path):
     key = add_key(tmp_path / "keys.toml", "one")
     options = ["--processes", 3, "--api-keys", tmp_path / "keys.toml"]
@@ -179,8 +181,11 @@ def without_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("options", "count"), [((), 1), (("--no-native",), 0), (("--processes", 2), 1)], ids=str
+    ("options", "count"),
+    [((), 1), (("--no-native",), 0), pytest.param(("--processes", 2), 1, marks=pytest.mark.long)],
+    ids=str,
 )
 def test_a_server_without_a_compiler_says_so_once(trained, monkeypatch, tmp_path, options, count):
     without_compiler(monkeypatch, tmp_path)
@@ -194,8 +199,10 @@ def test_a_server_without_a_compiler_says_so_once(trained, monkeypatch, tmp_path
     assert "".join(server.log).count(WITHOUT_COMPILER) == count
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("lines", "options", "count"), [(99, (), 0), (250, (), 1), (250, ("--no-native",), 0)]
+    ("lines", "options", "count"),
+    [(99, (), 0), (250, (), 1), pytest.param(250, ("--no-native",), 0, marks=pytest.mark.long)],
 )
 def test_a_long_translation_without_a_compiler_says_so_once(
     trained, monkeypatch, tmp_path, lines, options, count

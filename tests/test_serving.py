@@ -145,6 +145,7 @@ def check_equal_to_alone(server, translator, count, clients=64):
         assert found == expected(translator, request)
 
 
+@pytest.mark.long
 def test_requests_at_once_get_what_each_gets_alone(server, translator):
     check_equal_to_alone(server, translator, 80)
 
@@ -196,6 +197,7 @@ def test_schemas_of_the_description_say_what_json_schema_knows(client):
     check(client.get("/openapi.json").json()["components"])
 
 
+@pytest.mark.long
 def test_examples_of_the_description_are_answered(client):
     description = client.get("/openapi.json").json()
     schemas, sent = description["components"]["schemas"], 0
@@ -298,6 +300,7 @@ def test_alignment_attention_alternatives_and_scores_are_the_translators(client,
     assert [each["log_probability"] for each in scores] == [each.log_probability for each in own]
 
 
+@pytest.mark.long
 def test_alternatives_are_found_by_the_search_that_is_asked_for(client, translator):
     draw = random.Random(5)
     for _ in range(3):
@@ -474,6 +477,7 @@ def test_c_that_is_not_compiled_is_compiled_before_int8_is_served(trained, monke
     assert ("native_backend" in vars(translator)) == opened
 
 
+@pytest.mark.long
 def test_of_two_varieties_of_a_language_the_first_models_is_detected(translator):
     codes = ("pt-BR", "pt-PT", "fr")
     for order in itertools.permutations(codes):
@@ -640,6 +644,7 @@ def endless(text="amber"):
     return {"text": text, "min_length": 10_000, "max_length": 10_000, "beam_size": 16}
 
 
+@pytest.mark.long
 def test_what_takes_too_long_is_stopped(run):
     with serving(run, "--deadline", 0.5) as server, server.client() as client:
         answer = client.post(V1, json=endless())
@@ -677,6 +682,7 @@ def test_a_full_queue_refuses_at_once_and_says_when(run):
         assert isinstance(long.exception(), httpx.HTTPError)
 
 
+@pytest.mark.long
 def test_a_client_that_goes_away_frees_its_place(run):
     with serving(run) as server, server.client() as client:
         for _ in range(20):
@@ -701,6 +707,7 @@ def test_a_client_that_goes_away_with_requests_in_a_row_is_no_error(run):
         assert not any('"level":"error"' in line for line in server.log)
 
 
+@pytest.mark.long
 def test_a_signal_ends_the_server_after_the_requests_that_run(run):
     with serving(run) as server:
         request = {"text": "amber birch " * 40, "min_length": 300, "max_length": 300, "beam_size": 16}
@@ -819,6 +826,7 @@ def test_the_limit_of_characters_is_that_of_the_body_or_of_the_tokens(translator
         assert found.json()["charLimit"] == most
 
 
+@pytest.mark.long
 def test_names_of_languages_that_clients_make_up_are_forgotten():
     for number in range(2_000):
         language_name(f"en-{number}")
@@ -975,6 +983,7 @@ def test_settings_that_are_unsafe_or_out_of_bounds_are_refused(options, message)
     assert ServerSettings(host="0.0.0.0", no_auth=True)
 
 
+@pytest.mark.long
 def test_a_process_that_dies_is_replaced_or_the_others_keep_serving_and_they_end_if_none_can(run, tmp_path):
     shutil.copytree(run / "model", tmp_path / "run" / "model")
     with serving(tmp_path / "run", "--processes", 2) as server:
@@ -1015,6 +1024,7 @@ def when_loaded(server, headers=None):
     return first, second
 
 
+@pytest.mark.long
 def test_the_processes_end_with_the_one_that_started_them_also_if_it_is_killed(run):
     with serving(run, "--processes", 2) as server:
         until = time.monotonic() + MAX_SECONDS
@@ -1032,6 +1042,7 @@ def is_listening(host, port):
         return connection.connect_ex((host, port)) == 0
 
 
+@pytest.mark.long
 def test_processes_that_cannot_load_do_not_say_that_they_serve(run, tmp_path):
     shutil.copytree(run / "model", tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").write_bytes(b"")
@@ -1077,6 +1088,7 @@ def test_a_sentence_is_inspected(client, run):
         assert message in refused.text
 
 
+@pytest.mark.long
 def test_the_identifier_is_read_beside_the_event_loop(monkeypatch):
     readers, read = [], LanguageIdentifier.from_model_file
 

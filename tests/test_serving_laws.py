@@ -747,6 +747,7 @@ def test_the_samples_of_a_training_are_shown_only_if_the_server_may(trained, sho
         assert not any(each.reference in answer.text for each in expected.samples if len(each.reference) > 9)
 
 
+@pytest.mark.long
 def test_the_description_is_made_once_and_not_by_the_thread_of_the_event_loop(monkeypatch):
     service = Service(Models(()), ServerSettings(), Metrics())
     made, make = [], docs.describe
@@ -870,6 +871,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_operation_is_described_with_every_status_that_it_answers(served, fault):
     """Retry-After is described where an answer has it."""
@@ -1492,6 +1494,7 @@ IDENTIFYING = {
 }
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize("path", IDENTIFYING)
 def test_other_requests_are_answered_while_the_identifier_of_languages_is_read(
     served, path, monkeypatch, tmp_path

@@ -97,6 +97,7 @@ def times_and_texts(text, form):
     return [(event.start, event.end, event.is_comment) for event in events], [event.text for event in events]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("form", READERS)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
@@ -151,6 +152,7 @@ def test_any_text_can_be_written(form, text):
         assert unescape(new) == (expected.strip() or NOTHING)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("form", READERS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
@@ -169,6 +171,7 @@ def test_damaged_files_end_in_a_sentence_or_a_document(form, data):
         document.write(["Wort"] * len(document.segments))
 
 
+@pytest.mark.short_form(27)
 @pytest.mark.parametrize("form", READERS)
 @pytest.mark.parametrize(
     "part", ["<", "<i>", "{\\b", "a", ". ", "-", " ", "\n", "\n-", "&", "a\\N", "...", "\t\\N"]

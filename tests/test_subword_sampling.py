@@ -39,6 +39,7 @@ def prepared(folder, out, settings):
     return recipe, PreparedData.load(folder / out / "data")
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     "settings", [BPE, UNIGRAM, replace(BPE, share_vocabulary=False)], ids=["bpe", "unigram", "two"]
 )
@@ -72,6 +73,7 @@ def sampled(folder, plain, settings, seed, shard_lines):
     return [[side.tolist() for side in pair] for pair in Corpus(folder / "train")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [BPE, UNIGRAM], ids=["bpe", "unigram"])
 def test_the_seed_alone_determines_the_samples(tmp_path, monkeypatch, settings):
     plain = prepared(tmp_path, "plain", replace(settings, bpe_dropout=0.0, sampling_alpha=0.0))
@@ -83,6 +85,7 @@ def test_the_seed_alone_determines_the_samples(tmp_path, monkeypatch, settings):
     assert sampled(tmp_path / "shards", plain, settings, 1, 40) == one
 
 
+@pytest.mark.long
 def test_a_recipe_has_the_samples_of_its_seed(tmp_path):
     folders = [prepared(tmp_path, out, BPE)[0].out / "data" / "train" for out in ("one", "again")]
     one, again = ([path.read_bytes() for path in sorted(folder.glob("*.npy"))] for folder in folders)
@@ -105,6 +108,7 @@ def test_a_sample_that_is_too_long_is_left_for_the_ordinary_segmentation(tmp_pat
     ]
 
 
+@pytest.mark.long
 def test_without_a_bound_of_length_the_samples_are_those_of_a_bound_that_no_text_reaches(tmp_path):
     recipe, data = prepared(tmp_path, "plain", replace(BPE, bpe_dropout=0.0))
 
@@ -133,6 +137,7 @@ def test_almost_no_dropout_is_the_ordinary_corpus(tmp_path):
     assert [path.read_bytes() for path in names[0]] == [path.read_bytes() for path in names[1]]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("settings", [BPE, replace(UNIGRAM, sampled_copies=7)], ids=["bpe", "unigram"])
 def test_the_batch_size_is_chosen_for_one_copy_of_the_text(tmp_path, monkeypatch, settings):
     monkeypatch.setattr("dragoman.pipeline.autoconfigure.choose_batch_tokens", lambda tokens, gpu: tokens)
@@ -159,6 +164,7 @@ def test_weights_and_tags_hold_in_every_copy(tmp_path):
         assert abs(tagged[pairs].mean() - 0.75) < 0.03
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [BPE, UNIGRAM])
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, settings):
     recipe = replace(

@@ -159,6 +159,7 @@ def test_a_file_that_cannot_be_written_is_refused_at_the_start(tmp_path):
     assert stat.S_IMODE((tmp_path / "a.jsonl").stat().st_mode) == 0o600
 
 
+@pytest.mark.long
 def test_corrections_adapt_a_model(trained, tmp_path, command_line):
     """As docs/serving.md has it: clients suggest, the run is trained further with them, and it has learnt."""
     path, out = tmp_path / "suggestions.jsonl", tmp_path / "adapted"

@@ -62,6 +62,7 @@ def costs(name: str, quantity=count_flops, lengths=(48, 96, 192)) -> list[LayerC
     ]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -84,6 +85,7 @@ def test_a_separable_convolution_costs_the_sum_of_its_parts():
     assert count_flops(BY_NAME[SEPARABLE], n, width) == 2 * (KERNEL * n * width + n * width**2)
 
 
+@pytest.mark.long
 def test_the_operations_are_those_of_the_formulas():
     n, width = 64, 64
     assert count_flops(BY_NAME[ATTENTION], n, width) == 2 * 2 * n**2 * width

@@ -101,6 +101,7 @@ def complete(toy, tmp_path_factory):
     return request, said, kept
 
 
+@pytest.mark.long
 def test_a_row_is_run_from_the_archive_to_both_scores(complete, toy):
     request, said, _ = complete
     found = finished(request, ROWS[0])

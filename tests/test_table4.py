@@ -66,6 +66,7 @@ def test_trees_of_several_lines_are_joined_as_the_page_says(tmp_path):
     assert trees == [read_tree(spread.replace("\n", " "))] * 2
 
 
+@pytest.mark.long
 def test_from_a_treebank_to_f1(command_line, tmp_path):
     chance = random.Random(1)
     for part, count in (("train", 200), ("valid", 20), ("test", 20)):

@@ -31,6 +31,7 @@ def tidy(text):
     return " ".join(text.split())
 
 
+@pytest.mark.short_form(4)
 @pytest.mark.parametrize(
     ("suffix", "delimiter"),
     [(".tsv", "\t"), (".tab", "\t"), (".txt", "\t"), *((".csv", delimiter) for delimiter in DELIMITERS)],

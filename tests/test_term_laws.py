@@ -92,6 +92,7 @@ def spelled(term, words):
     )
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(st.lists(PHRASE, max_size=6), st.lists(WORD, max_size=8))
 def test_a_term_is_found_as_it_is_or_with_its_last_word_or_all_in_base_form(plural, sources, words):
@@ -271,6 +272,7 @@ def expected_counts(sources, targets):
     return {pair: (count, probability[pair]) for pair, count in counts.items() if pair[0] is not None}
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.lists(st.tuples(SIDE, SIDE.map(lambda words: [word.upper() for word in words])), max_size=8))
 def test_a_lexicon_is_what_expectation_maximization_gives_in_both_directions(pairs):

@@ -135,6 +135,7 @@ def test_a_text_has_no_symbols_of_its_own(text):
 LEXICON = {word: {word.upper()} for word in "abcdef"} | {"g": {"A", "G"}}
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(
     st.lists(st.sampled_from("abcdefgz"), max_size=8),
@@ -172,6 +173,7 @@ def test_so_many_sources_are_annotated_and_the_same_for_the_same_state():
     )
 
 
+@pytest.mark.long
 def test_base_forms_are_written_where_they_are_known():
     pytest.importorskip("simplemma")
     sampler = TermSampler({"dogs": {"Hunde"}}, "de")
@@ -307,6 +309,7 @@ def recipe_of(texts, out, **training):
     return replace(made, data=data, tokenizer=TokenizerSettings(vocabulary=330))
 
 
+@pytest.mark.long
 def test_a_run_with_terms_has_copies_with_other_annotations(texts, tmp_path):
     made = recipe_of(texts, tmp_path / "run", updates=2)
     run(made)

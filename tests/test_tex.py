@@ -45,6 +45,7 @@ def words_of(sentences):
     return re.findall(r"\w+", re.sub("<.*?>", "", " ".join(sentences)))
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(FILE, st.sampled_from(["x", "Wort", "語", "zwei Wörter"]))
 def test_other_texts_are_between_the_same_commands(text, word):
@@ -105,6 +106,7 @@ def test_the_time_is_linear(part):
     repeated_part_takes_linear_time(lambda raw: read(raw, READING), "One\n\n", part)
 
 
+@pytest.mark.long
 def test_deep_nesting_is_read_or_refused():
     with suppress(DragomanError):
         read(b"{" * 100_000, READING)

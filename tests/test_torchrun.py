@@ -73,6 +73,7 @@ def test_a_variable_that_is_missing_is_named(monkeypatch):
         pass
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("by_torchrun", [False, True])
 @pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_status_of_a_training_says_which_signal_ended_it(monkeypatch, by_torchrun, number):

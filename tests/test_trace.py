@@ -33,6 +33,7 @@ def path(nodes, number):
     return tokens[::-1]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("rules", "groups"),
     [
@@ -71,6 +72,7 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
             assert number in parents or node.end is not None
 
 
+@pytest.mark.short_form(1)
 @no_shape_checks()
 def test_a_trace_has_the_hypotheses_of_the_reference(model, sources):
     for row, width in itertools.product(sources, (1, 2, 4)):
@@ -104,6 +106,7 @@ def test_a_trace_has_the_hypotheses_of_the_reference(model, sources):
         assert max(map(len, paths)) == length
 
 
+@pytest.mark.long
 def test_what_another_group_has_found_is_named():
     asked, ends = SearchSettings(beam_size=4, max_extra_tokens=3, groups=2), set()
     for seed in range(6):
@@ -126,6 +129,7 @@ def test_an_end_that_another_group_has_found_may_be_its_groups_only_hypothesis()
     assert (first.end, second.end, second.cut_by) == ("finished", "found by another group", 1)
 
 
+@pytest.mark.short_form(1)
 @no_shape_checks()
 def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources):
     for row, n_best in zip(sources, (1, 2, 3), strict=True):
@@ -137,6 +141,7 @@ def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources
             assert after[: len(before)] == before
 
 
+@pytest.mark.short_form(1)
 @no_shape_checks()
 def test_certain_is_what_all_hypotheses_of_a_step_begin_with(model, sources):
     for row, (beam_size, groups) in itertools.product(sources, ((1, 1), (2, 1), (3, 1), (4, 2))):
@@ -188,6 +193,7 @@ def test_a_translation_is_streamed_before_its_end(folder):  # noqa: F811
     assert any(len(pieces) > 1 for pieces in streams)  # bytes that are not UTF-8 yet are not yielded
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("prefix", [pytest.param([], marks=pytest.mark.long), [5, 7]])
 def test_alternatives_are_all_that_may_follow(model, sources, prefix):
     source, rules = sources[:1], Constraints(prefix=prefix)
@@ -214,6 +220,7 @@ def test_alternatives_are_all_that_may_follow(model, sources, prefix):
     )
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     "rules", [Constraints(), Constraints(2, 2, [[4], [6, 5]], [5, 7])], ids=["none", "all of them"]
 )
@@ -230,6 +237,7 @@ def test_each_alternative_continues_as_the_search_with_that_prefix(model, source
             )
 
 
+@pytest.mark.short_form(1)
 def test_alternatives_obey_the_least_length_after_a_prefix_at_the_greatest_one(model, sources):
     source, prefix = sources[:1, :4], [5, 6, 7, 5, 6, 7]
     asked = SearchSettings(max_extra_tokens=0, min_length=9)

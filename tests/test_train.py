@@ -149,6 +149,7 @@ VARIANT = {"norm": "batch", "attention_score": "additive", "concatenate_position
 RESTRICTED = {"neighbourhood": 2, "norm": "none", "residual": False}
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("stop", "variant", "optimizer"),
     [
@@ -184,6 +185,7 @@ def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("begun_for", [12, 48])
 def test_a_run_resumed_with_other_updates_equals_one_started_with_them(straight, tmp_path, begun_for):
     recipe = small_recipe(tmp_path, tmp_path / "changed", updates=begun_for)
@@ -222,6 +224,7 @@ def test_the_remaining_time_is_that_of_the_speed_so_far(tmp_path, validations, s
     assert not messages
 
 
+@pytest.mark.long
 def test_a_finished_run_resumes_with_more_updates(finished, straight_48, tmp_path, messages):
     """Also where its model was an average: the best checkpoint is kept beside it."""
     recipe = copied(finished[0], tmp_path)
@@ -289,6 +292,7 @@ def test_the_passes_over_the_text_are_those_of_the_updates(tmp_path, accumulate)
     assert any(f"{passes:,.1f} times over the text" in message for message in messages), messages
 
 
+@pytest.mark.long
 def test_a_finished_run_whose_newest_checkpoint_is_truncated_resumes_from_the_one_before(
     finished, straight_48, tmp_path
 ):
@@ -317,6 +321,7 @@ def validation_scores(recipe: Recipe, step: int) -> dict[str, float]:
     return {name: event[name] for name in ("loss", "nll", "perplexity", "bleu")}
 
 
+@pytest.mark.long
 def test_the_kept_model_has_the_lowest_perplexity_of_best_last_and_average(tmp_path):
     """Here it falls fast: the last checkpoint beats the average and an early one with better BLEU."""
     recipe, messages = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.2), []
@@ -415,6 +420,7 @@ def test_of_models_that_diverged_the_one_with_the_lower_loss_is_kept():
         assert min(order, key=Candidate.nll).kind == "last"
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(finished, tmp_path):
     recipe, _ = finished
@@ -786,6 +792,7 @@ def test_one_update_is_told_in_the_singular(tmp_path, messages):
     assert not re.search(r"\b1 (updates|warm-up steps|pairs)", said)
 
 
+@pytest.mark.long
 def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch, messages):
     for name, value in MEASURED.items():
         monkeypatch.setattr(f"dragoman.pipeline.autoconfigure.{name}", value)
@@ -807,6 +814,7 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch,
     assert recorded.batches.source_tokens_per_batch == 1024
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("compiling", [0.0, 1.0, 9.0])
 def test_the_measured_speed_is_that_of_updates_whose_kernels_are_compiled(tmp_path, monkeypatch, compiling):
     for name, value in MEASURED.items():
@@ -912,6 +920,7 @@ def test_lines_of_several_sentences_in_the_data_are_not_warned_of(tmp_path):
         Translator.load(recipe.out).translate(pair[0].read_text().splitlines(), min_length=1)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("several", [0, 7, 40])
 def test_a_model_folder_has_the_share_of_sources_with_several_sentences(tmp_path, several):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=1, validate_every=1)
@@ -1013,6 +1022,7 @@ def listening():
 STATUSES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.usefixtures("listening")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("number", STATUSES)
@@ -1116,6 +1126,7 @@ def test_a_run_computes_with_the_threads_of_its_recipe(tmp_path):
     assert set(found) == {before + 1}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("listening")
 def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_resume(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=12)
@@ -1197,6 +1208,7 @@ def test_training_stops_after_the_validations_of_patience_and_the_warm_up(
     assert not stopped_early(state, replace(settings, schedule="trapezoid"), schedule)
 
 
+@pytest.mark.long
 def test_a_signal_in_the_last_validation_ends_training_and_it_resumes(tmp_path):
     def say(message):
         if message.startswith("Validation at update 24"):
@@ -1251,6 +1263,7 @@ def test_an_early_stop_is_saved(prepared):
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000003", "step-00000008"]
 
 
+@pytest.mark.long
 def test_two_processes_do_not_train_in_one_folder(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     with lock(recipe.out), pytest.raises(DragomanError, match="Another process is training in"):
@@ -1385,6 +1398,7 @@ def test_each_update_has_a_gradient_of_its_own(tmp_path):
     assert norms == pytest.approx([norms[0]] * 4)
 
 
+@pytest.mark.long
 def test_the_loop_clips_gradients(tmp_path):
     """Adam scales gradients, except those that are small beside its ε."""
     _, initial = equal_updates(tmp_path, "initial", learning_rate_scale=0.0)

@@ -212,6 +212,7 @@ def test_a_folder_is_loaded_by_what_it_has(run, tmp_path):
             dragoman.load(path)
 
 
+@pytest.mark.long
 def test_a_model_of_transformers_is_loaded_as_it_is_imported(tmp_path, command_line):
     pytest.importorskip("transformers", reason="transformers is missing: pip install 'dragoman[huggingface]'")
     from tests.test_huggingface import marian

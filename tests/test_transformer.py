@@ -96,6 +96,7 @@ def parameters_by_formula(settings: ModelSettings, vocabulary: int) -> int:
     return vocabulary * d + settings.encoder_layers * encoder + settings.decoder_layers * decoder + learned
 
 
+@pytest.mark.short_form(6)
 @pytest.mark.parametrize("path", TABLE_3, ids=lambda path: path.stem)
 def test_parameters_of_table_3_equal_the_closed_formula(path):
     table = read_toml(path)

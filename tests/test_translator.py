@@ -92,6 +92,7 @@ def silent_folder(folder, tmp_path_factory):
     return silent
 
 
+@pytest.mark.short_form(3)
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize(
     "options", [{}, {"beam_size": 1}, {"n_best": 3}, {"groups": 2}, {"temperature": 1.0}], ids=str
@@ -112,6 +113,7 @@ TEXT = st.text(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(
     st.sampled_from(LINES),
@@ -147,6 +149,7 @@ def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences
 MANY = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for first in range(12)]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
@@ -239,6 +242,7 @@ for precision in ("bfloat16", "int8", "float32"):
 """
 
 
+@pytest.mark.long
 def test_bfloat16_is_refused_where_the_processor_has_none(folder):
     done = subprocess.run(
         [sys.executable, "-c", IN_EACH_PRECISION, str(folder)],
@@ -503,6 +507,7 @@ def test_a_text_that_is_too_long_for_learnt_positions_is_named(translator):
         assert len(limited.translate(["a man", "a man " * 9], advised)) == 2
 
 
+@pytest.mark.long
 def test_sentences_longer_than_those_of_training_are_split_and_counted(translator, tmp_path):
     save_model(
         tmp_path / "model", translator.torch_backend.model, SETTINGS, translator.tokenizers, longest_trained=4
@@ -566,6 +571,7 @@ TEXTS = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(texts=TEXTS)
 def test_texts_of_several_sentences_are_translated_sentence_by_sentence(translator, texts):
@@ -718,6 +724,7 @@ def test_the_tokens_of_a_sentence_are_counted_whatever_its_parts_are(sentences, 
     assert prepared.tokens == sum(sum(sentence) + len(sentence) for sentence in sentences)
 
 
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru", "conv"])
 def test_unknown_tokens_are_replaced_by_the_words_that_they_attend_to(architecture):
     torch.manual_seed(2)
@@ -1004,6 +1011,7 @@ def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_p
     ]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", ["transformer", "gru"])
 def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
     tokenizers, text, found = translator.tokenizers, "two dogs play a bike", set()

@@ -54,6 +54,7 @@ def output_without(model, kind, layer, key, source, target):
     return outputs[0]
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_are_distances_of_outputs_of_one_changed_layer(zeroed, kind):
     translator, found = zeroed

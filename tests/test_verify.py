@@ -170,6 +170,7 @@ def with_differences(engine, differences):
     return replace(engine, log_probs=log_probs)
 
 
+@pytest.mark.short_form(1)
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(st.floats(-8e-4, 8e-4), min_size=1, max_size=5), min_size=4, max_size=4))
 def test_the_largest_difference_of_all_sentences_is_returned(engine_of_some_tokens, differences):
@@ -179,6 +180,7 @@ def test_the_largest_difference_of_all_sentences_is_returned(engine_of_some_toke
     assert found == pytest.approx(largest, abs=2e-6)
 
 
+@pytest.mark.short_form(1)
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 4), st.sampled_from([-1, 1]), st.floats(2e-3, 9.0))
 def test_one_token_that_differs_is_refused(engine_of_some_tokens, place, sign, size):
@@ -201,6 +203,7 @@ def test_single_tokens_of_quantized_weights_may_differ_more_than_their_mean(engi
         verify(with_differences(quantized, [[0.9] * 9]), model, tokenizers, SOURCE[:1])
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_another_token_is_accepted_where_it_is_as_likely_as_ours_and_nowhere_else(engine_of_itself, data):

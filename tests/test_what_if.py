@@ -99,6 +99,7 @@ def test_without_changes_it_is_the_same_inspection(translator):
     assert same(found.before, inspect(translator, LINE, SEARCH))
 
 
+@pytest.mark.short_form(1)
 def test_a_head_off_is_a_model_whose_output_matrix_has_its_columns_zero(translator):
     heads, width = (
         one_transformer(translator).settings.heads,
@@ -115,6 +116,7 @@ def test_a_head_off_is_a_model_whose_output_matrix_has_its_columns_zero(translat
             assert same(found, expected)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("side", "sublayer"),
     [("encoder", "self_attention"), ("encoder", "feed_forward")]

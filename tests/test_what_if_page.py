@@ -29,9 +29,7 @@ def recorded(*cases):
     return replace(before, what_ifs=tuple(what_ifs))
 
 
-@pytest.mark.parametrize(
-    ("theme", "width"), [("light", 1280), pytest.param("dark", 360, marks=pytest.mark.short_form)]
-)
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
 def test_a_file_shows_its_cases_beside_the_translation(open_report, theme, width):  # noqa: F811
     inspection = recorded((["cross.2.3=off", "beam_size=2"], 1), (["target.1=▁a", "target.2=▁b"], 3))
     page = open_report(inspection, theme, width)

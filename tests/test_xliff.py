@@ -135,6 +135,7 @@ def capitals(xml):
     return re.sub(rf"({kept})|.", lambda match: match[1] or match[0].upper(), xml, flags=re.DOTALL)
 
 
+@pytest.mark.short_form(1)
 @pytest.mark.parametrize(
     ("version", "unit_name", "prefix"),
     [("1.2", "trans-unit", ""), ("1.2", "trans-unit", "x:"), ("2.1", "segment", "")],
