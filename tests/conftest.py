@@ -137,16 +137,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     cases: Counter[tuple[Path, str]] = Counter()
     for item in items:
-        short_form = item.get_closest_marker("short_form")
+        is_long = item.get_closest_marker("long") is not None
         name = item.path, getattr(item, "originalname", item.name)
-        cases[name] += 1
-        if short_form is None:
-            is_long = "browser" in getattr(item, "fixturenames", ())
+        cases[name] += not is_long
+        if short_form := item.get_closest_marker("short_form"):
+            is_long = is_long or cases[name] > (short_form.args or (math.inf,))[0]
         else:
-            is_long = cases[name] > (short_form.args or (math.inf,))[0]
+            is_long = is_long or "browser" in getattr(item, "fixturenames", ())
         if is_long:
             item.add_marker(pytest.mark.long)
-        if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(10 * float(item.config.getini("timeout"))))
     items.sort(key=lambda item: item.path.stem not in LONG_FILES)
 
