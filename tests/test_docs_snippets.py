@@ -130,7 +130,7 @@ def test_python_of_an_exported_model_runs(model, tmp_path, monkeypatch):
     pytest.importorskip("transformers", reason="transformers is missing: pip install 'dragoman[huggingface]'")
     from dragoman.interop import huggingface
 
-    (tmp_path / "g2p-huggingface").mkdir()
-    huggingface.write(*model, tmp_path / "g2p-huggingface")
+    (tmp_path / "ende-huggingface").mkdir()
+    huggingface.write(*model, tmp_path / "ende-huggingface")
     monkeypatch.chdir(tmp_path)
     assert run(WITH_TRANSFORMERS)["ids"].numel() > 0

@@ -63,7 +63,7 @@ def run(tmp_path):
 def test_an_export_is_written_after_verification(options, run, tmp_path, command_line):
     status, _, err = command_line("export", run, "--to", *options, "--out", tmp_path / "there")
     assert status == 0
-    names = {"huggingface": "a MarianMTModel", "ctranslate2": "a CTranslate2 model"}
+    names = {"huggingface": "a model of transformers", "ctranslate2": "a CTranslate2 model"}
     for precision in ("float32", *options[2:]):
         assert f"Writing {names[options[0]]} in {precision}.\nComparing tokens" in err
     assert err.count(", log-probabilities and greedy translations of 8 sentences in") == 1

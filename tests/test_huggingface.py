@@ -59,6 +59,7 @@ OURS = {
         tied="none",
         alignment_head=2,
     ),
+    "pre-norm": ModelSettings(**SIZES, norm="pre", activation="swish"),
 }
 
 
@@ -283,7 +284,7 @@ K_PROJ = "model.encoder.layers.0.self_attn.k_proj.weight"
 DAMAGE = [
     (
         lambda at: changed(at, model_type="bart"),
-        "config.json: model_type is 'bart'; Dragoman reads 'marian' models",
+        "config.json: model_type is 'bart'; Dragoman reads 'marian' and 'pegasus' models",
     ),
     (
         lambda at: changed(at, dragoman_longest_source="9"),
@@ -490,8 +491,12 @@ def test_pickled_weights_are_read_under_every_name_of_tied_ones(kind, tmp_path):
     ("settings", "message"),
     [
         (
-            ModelSettings(**SIZES, norm="pre"),
-            "Marian cannot hold this model: its norm is 'pre', and Hugging Face's Marian has 'post' alone",
+            ModelSettings(**SIZES, norm="pre", tied="target"),
+            "Pegasus, for pre-norm, cannot hold this model: its tied is 'target', and .* has 'all' alone",
+        ),
+        (
+            ModelSettings(**SIZES, norm="none"),
+            "Marian cannot hold this model: its norm is 'none', and Hugging Face's Marian has 'post' or",
         ),
         (
             ModelSettings(**SIZES, positions="learned"),
@@ -535,13 +540,17 @@ def test_a_model_with_codes_is_not_exported(tmp_path):
 # ---- what a folder may leave out, or write otherwise
 
 
-@pytest.mark.parametrize("left_out", [{}, dict.fromkeys(huggingface.DEFAULTS)], ids=["missing", "null"])
-def test_a_key_that_config_json_lacks_has_the_default_of_transformers(tmp_path, left_out):
-    from transformers import MarianConfig
+@pytest.mark.parametrize("model_type", huggingface.DEFAULTS)
+@pytest.mark.parametrize("is_null", [False, True], ids=["missing", "null"])
+def test_a_key_that_config_json_lacks_has_the_default_of_transformers(tmp_path, model_type, is_null):
+    from transformers import MarianConfig, PegasusConfig
 
-    (tmp_path / "config.json").write_text(json.dumps(left_out))
-    found, theirs = huggingface.configuration(tmp_path / "config.json"), MarianConfig()
-    assert found == {name: getattr(theirs, name) for name in found}
+    left_out = dict.fromkeys(huggingface.DEFAULTS[model_type]) if is_null else {}
+    (tmp_path / "config.json").write_text(json.dumps(left_out | {"model_type": model_type}))
+    found = huggingface.configuration(tmp_path / "config.json")
+    theirs = {"marian": MarianConfig, "pegasus": PegasusConfig}[model_type]()
+    always = {"share_encoder_decoder_embeddings": True}  # of a Pegasus, which has no such key
+    assert found == {name: getattr(theirs, name, always.get(name)) for name in found}
 
 
 @pytest.mark.parametrize("written", [lambda token: token, lambda token: [token], lambda token: None])

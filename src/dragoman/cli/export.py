@@ -17,7 +17,7 @@ class Export:
     run: Path
     """The run's folder, or the folder `model` in it."""
     to: Literal["huggingface", "marian", "ctranslate2", "onnx", "argos", "adapter"]
-    """The format: MarianMTModel of transformers, Marian's own files, CTranslate2, two ONNX graphs, a package
+    """The format: a model of transformers, Marian's own files, CTranslate2, two ONNX graphs, a package
     for Argos Translate and LibreTranslate, or the adapter of a run with --lora-rank."""
     out: Path
     """The folder to write (for argos a file whose name ends in .argosmodel)."""

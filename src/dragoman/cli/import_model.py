@@ -34,8 +34,8 @@ class Import:
     origin: Literal["huggingface", "marian", "fairseq", "opennmt-py", "joeynmt", "adapter"] = field(
         metadata=option_name("from")
     )
-    """The toolkit of the model: marian is for Marian's own files, huggingface for those of MarianMTModel too;
-    adapter is an adapter of dragoman export, which is merged with its base
+    """The toolkit of the model: marian is for Marian's own files, huggingface for MarianMTModel and for what
+    was exported; adapter is an adapter of dragoman export, which is merged with its base
     model."""
     out: Path
     """The folder to write, which can be used like that of a run."""

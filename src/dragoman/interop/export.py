@@ -22,14 +22,14 @@ logger = logging.getLogger(__name__)
 ExportFormat = Literal["huggingface", "marian", "ctranslate2", "onnx", "argos"]
 WeightType = Literal["float32", "int8"]
 CONTENTS: dict[ExportFormat, str] = {
-    "huggingface": "a MarianMTModel",
+    "huggingface": "a model of transformers",
     "marian": "a model of Marian",
     "ctranslate2": "a CTranslate2 model",
     "onnx": "two ONNX graphs, the encoder and a step of the decoder,",
     "argos": "a package of Argos Translate",
 }
 READERS: dict[ExportFormat, str] = {
-    "huggingface": "transformers.MarianMTModel.from_pretrained",
+    "huggingface": "transformers.AutoModelForSeq2SeqLM.from_pretrained",
     "marian": "marian-decoder -c decoder.yml",
     "ctranslate2": "ctranslate2.Translator",
     "onnx": "onnxruntime.InferenceSession",

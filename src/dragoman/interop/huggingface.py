@@ -1,7 +1,8 @@
 """Import and export of Hugging Face's MarianMTModel (extra: dragoman[huggingface]).
 
 An import needs dragoman[import] alone. Marian's positions are the paper's sinusoids with all sines before all
-cosines: a permutation of the d_model features.
+cosines: a permutation of the d_model features. Hugging Face's Pegasus is the same model with pre-norm and one
+embedding for both sides: it holds such models, with Marian's tokenizer.
 """
 
 import json
@@ -9,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -63,8 +64,13 @@ DECODER = {
     "cross_attention.output": ["encoder_attn.out_proj"],
     "cross_attention_residual.norm": ["encoder_attn_layer_norm"],
 }
+FINAL_NORMS = {"encoder_norm": ["model.encoder.layer_norm"], "decoder_norm": ["model.decoder.layer_norm"]}
+"""Of a Pegasus."""
+NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre"}
+"""By the model's type in config.json."""
+ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-DEFAULTS: dict[str, Any] = {  # MarianConfig's, for keys that a config.json leaves out
+MARIAN_DEFAULTS: dict[str, Any] = {
     "vocab_size": 58101,
     "d_model": 1024,
     "encoder_layers": 12,
@@ -83,6 +89,9 @@ DEFAULTS: dict[str, Any] = {  # MarianConfig's, for keys that a config.json leav
     "eos_token_id": 0,
     "decoder_start_token_id": 58100,
 }
+SPECIAL_OF_PEGASUS = {"vocab_size": 50265, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+DEFAULTS = {"marian": MARIAN_DEFAULTS, "pegasus": MARIAN_DEFAULTS | SPECIAL_OF_PEGASUS}
+"""Those of MarianConfig and PegasusConfig, for keys that a config.json leaves out."""
 GENERATION = {"num_beams": 4, "max_length": 512, "bad_words_ids": [[PAD], [START]]}
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SIDES = (("source", "vocab.json"), ("target", "target_vocab.json"))
@@ -160,14 +169,19 @@ def refuse_other_generation(folder: Path, config: Mapping[str, Any]) -> None:
 def configuration(path: Path) -> dict[str, Any]:
     """Read config.json, with the defaults for keys that it lacks.
 
-    Raises `DragomanError` for a value of another type, and for several ends.
+    Raises `DragomanError` for another type of model, a value of another type, and for several ends.
     """
     config = {name: value for name, value in read_object(path).items() if value is not None}
     if isinstance(ends := config.get("eos_token_id"), list) and ends:
         if len(ends) > 1:
             raise DragomanError(f"{path}: eos_token_id is {shown(ends)}; Dragoman has one token that ends.")
         config["eos_token_id"] = ends[0]
-    for name, default in DEFAULTS.items():
+    model_type = config.get("model_type")
+    if model_type not in NORMS:
+        raise DragomanError(
+            f"{path}: model_type is {shown(model_type)}; Dragoman reads 'marian' and 'pegasus' models."
+        )
+    for name, default in DEFAULTS[model_type].items():
         types = (int, float) if isinstance(default, float) else type(default)
         if name in config and (
             not isinstance(config[name], types) or isinstance(config[name], bool) != isinstance(default, bool)
@@ -175,15 +189,11 @@ def configuration(path: Path) -> dict[str, Any]:
             raise DragomanError(
                 f"{path}: {name} is {shown(config[name])}; a value like {default!r} was expected."
             )
-    return DEFAULTS | config
+    return DEFAULTS[model_type] | config
 
 
 def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
     """The model's settings. Raises `DragomanError` for options that Dragoman does not have."""
-    if config.get("model_type") != "marian":
-        raise DragomanError(
-            f"{origin}: model_type is {shown(config.get('model_type'))}; Dragoman reads 'marian' models."
-        )
     check_equal(origin, config, "encoder_attention_heads", "decoder_attention_heads")
     encoder_width, decoder_width = config["encoder_ffn_dim"], config["decoder_ffn_dim"]
     if type(head := config.get("dragoman_alignment_head", 1)) is not int:
@@ -199,6 +209,7 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
             dropout=config["dropout"],
             attention_dropout=config["attention_dropout"],
             positions=HALVES,
+            norm=NORMS[config["model_type"]],
             activation=map_option(origin, config, "activation_function", ACTIVATIONS),
             attention_bias=True,
             scale_embeddings=config["scale_embedding"],
@@ -209,7 +220,8 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
 def name_map(settings: ModelSettings) -> dict[str, list[str]]:
     """Names of our layers, and Marian's."""
     encoder = layer_names("encoder", "model.encoder.layers", settings.encoder_layers, ENCODER)
-    return encoder | layer_names("decoder", "model.decoder.layers", settings.decoder_layers, DECODER)
+    decoder = layer_names("decoder", "model.decoder.layers", settings.decoder_layers, DECODER)
+    return encoder | decoder | (FINAL_NORMS if settings.norm == "pre" else {})
 
 
 def take_embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
@@ -324,14 +336,17 @@ def write(
     `DragomanError` if the format cannot hold the model.
     """
     settings = model.settings
-    allowed = {
-        "norm": ("post",),
+    allowed: dict[str, Sequence[object]] = {
+        "norm": ("post", "pre"),
         "norm_epsilon": (1e-5,),
         "positions": ("sinusoidal", HALVES),
         "first_position": (0,),
         "source_end": (True,),
     }
-    check_exportable("Hugging Face's Marian", settings, tokenizers, allowed)
+    format_name = "Hugging Face's Marian"
+    if settings.norm == "pre":
+        format_name, allowed = "Hugging Face's Pegasus, for pre-norm,", allowed | {"tied": ("all",)}
+    check_exportable(format_name, settings, tokenizers, allowed)
     refuse_language_symbols(tokenizers.source)
     if settings.positions == "sinusoidal":
         model = permute_features(model, halves_order(settings.d_model), HALVES)
@@ -398,10 +413,11 @@ def embedding_tensors(model: Transformer) -> dict[str, Tensor]:
 
 
 def config_of(settings: ModelSettings, tokenizers: Tokenizers) -> dict[str, Any]:
-    """Our settings as MarianConfig's keys."""
+    """Our settings as the keys of MarianConfig, and of PegasusConfig."""
+    model_type = "pegasus" if settings.norm == "pre" else "marian"
     return {
-        "model_type": "marian",
-        "architectures": ["MarianMTModel"],
+        "model_type": model_type,
+        "architectures": [ARCHITECTURES[model_type]],
         "vocab_size": len(tokenizers.source),
         "decoder_vocab_size": len(tokenizers.target),
         "d_model": settings.d_model,
@@ -438,14 +454,14 @@ def engine(folder: Path, source_rows: Sequence[int], target_rows: Sequence[int])
     Raises `DragomanError` if transformers is not installed or cannot load the folder.
     """
     try:
-        from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
+        from transformers import AutoModelForSeq2SeqLM, GenerationConfig, MarianTokenizer
         from transformers.utils import logging
     except ImportError as error:
         raise DragomanError("transformers is not installed; pip install 'dragoman[huggingface]'.") from error
     logging.disable_progress_bar()
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # it recommends sacremoses
-            model = MarianMTModel.from_pretrained(folder, torch_dtype=torch.float32).eval()
+            model = AutoModelForSeq2SeqLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
             tokenizer = MarianTokenizer.from_pretrained(folder)
     except Exception as error:  # a damaged file makes transformers raise nearly anything
         raise DragomanError(f"transformers cannot load {folder}: {reason(error)}") from error
