@@ -13,6 +13,7 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.native.build import load_library, start_compiling
 from dragoman.search.shortlist import Shortlist
+from dragoman.system import errors
 from dragoman.system.device import has_gpu
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
@@ -192,6 +193,49 @@ for more in ([], ["--precision", "int8", "--json", "--n-best", "2"], ["--tempera
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=MAX_SECONDS, check=True)
     assert done.stdout.splitlines()[1::2] == ["False", "False", "True"]
+
+
+def test_without_pytorch_texts_are_translated_and_other_verbs_and_routes_name_the_extra(
+    folder,  # noqa: F811
+    tmp_path,
+):
+    (tmp_path / "text").write_text("two dogs\n" * 99)
+    code = f"""
+import io, sys
+from pathlib import Path
+sys.modules["torch"] = None  # as if it were not installed
+from starlette.testclient import TestClient
+from dragoman.cli import main
+from dragoman.native.settings import EngineSettings
+from dragoman.serving.app import load_app
+from dragoman.serving.settings import ServerSettings
+run, text = {str(folder)!r}, {str(tmp_path / "text")!r}
+for words in (
+    ["translate", run],
+    ["align", run, "--source", text, "--target", text],
+    ["train", text, text, "--out", {str(tmp_path / "run")!r}],
+    ["translate", run, "--temperature", "1"],
+):
+    sys.argv, sys.stdin = ["dragoman", *words], io.TextIOWrapper(io.BytesIO(b"two dogs"))
+    try:
+        main.main()
+    except SystemExit as end:
+        print(end.code)
+client = TestClient(load_app([Path(run)], EngineSettings(), ServerSettings()), base_url="http://localhost")
+for route in ("translate", "inspect"):
+    answer = client.post("/v1/" + route, json={{"text": "two dogs"}})
+    print(answer.status_code, answer.json())
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=MAX_SECONDS, check=True)
+    translation, *statuses, translated, inspected = done.stdout.splitlines()
+    expected = Translator.load(folder).translate("two dogs")
+    assert (translation, statuses) == (expected, ["2", "2", "2"]), done.stderr
+    assert translated.startswith("200 ")
+    assert repr(expected) in translated
+    assert inspected.startswith("500 ")
+    assert errors.NEEDS_PYTORCH in inspected
+    assert done.stderr.count(f"dragoman: {errors.NEEDS_PYTORCH}") == 3
 
 
 def test_a_search_in_parts_is_the_search(folder, monkeypatch):  # noqa: F811

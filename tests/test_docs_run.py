@@ -42,7 +42,7 @@ NOT_RUN = {
     "dragoman lab                                      # all experiments that have no result yet": (
         "the same"
     ),
-    "$ python3 -m venv /opt/dragoman && /opt/dragoman/bin/pip install -c constraints.txt '.[serve]'": (
+    "$ python3 -m venv /opt/dragoman && /opt/dragoman/bin/pip install -c constraints.txt '.[serve,train]'": (
         "it installs for the whole machine"
     ),
     "python3 -m venv .venv": "the page's folder has an environment, whose programs install nothing",

@@ -12,7 +12,7 @@ from pathlib import Path
 from dragoman import __version__
 from dragoman.cli.console import print_own_warnings, say, silence_write_errors_of_threads
 from dragoman.cli.verbs import GROUPS, command, commands
-from dragoman.system.errors import DragomanError, OptionError
+from dragoman.system.errors import NEEDS_PYTORCH, DragomanError, OptionError
 from dragoman.system.messages import messages_to
 from dragoman.system.processors import configure_threads
 
@@ -72,6 +72,10 @@ def main() -> None:
                 sys.stdout.flush()  # its errors become sentences here
     except DragomanError as error:
         sys.exit(print_error(str(error)))
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        sys.exit(print_error(NEEDS_PYTORCH))
     except BrokenPipeError:  # the reader of the output has ended
         sys.stdout = None
         sys.exit(141)

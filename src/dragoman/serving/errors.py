@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Scope
 
 from dragoman.serving.log import request_id, write
-from dragoman.system.errors import DragomanError, NonFiniteError, NotEnoughMemoryError, reason
+from dragoman.system.errors import NEEDS_PYTORCH, DragomanError, NonFiniteError, NotEnoughMemoryError, reason
 
 CODES = {
     400: "bad_request",
@@ -98,11 +98,10 @@ def note_refusal(scope: Scope, error: ApiError) -> None:
 
 async def answer_defect(request: Request, error: Exception) -> JSONResponse:
     """The handler of all other exceptions: the client gets no traceback, the log does."""
-    del error  # it comes to the `Gateway`
-    failure = ApiError(
-        500, f"The server failed. Its log has the reason under the request ID {request_id.get()}."
-    )
-    return error_response(request.url.path, failure)
+    message = f"The server failed. Its log has the reason under the request ID {request_id.get()}."
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        message = NEEDS_PYTORCH
+    return error_response(request.url.path, ApiError(500, message))
 
 
 async def answer_api_error(request: Request, error: Exception) -> JSONResponse:

@@ -9,6 +9,7 @@ from functools import partial
 
 from dragoman.system.callers import DragomanWarning
 
+NEEDS_PYTORCH = "This needs PyTorch, which is not installed: pip install 'dragoman[train]'."
 PLACE = re.compile(r"\{(\w+)(!r|=False)?\}")
 """Where a name or a value stands in the sentence of an `OptionMessage`. Other braces are text."""
 
