@@ -1,11 +1,13 @@
 """A step of the build: manual pages and completions, made from the parsers, and compiled libraries.
 
 $DRAGOMAN_WHEEL names a machine, x86_64 or aarch64: the wheel then has the C++ compiled for each of its levels
-(native/levels.py), and is for Linux on this machine. Otherwise it is for all, and compiles where it runs.
+(native/levels.py) and, if em++ is there, for browsers, and is for Linux on this machine. Otherwise it is for
+all, and compiles where it runs.
 """
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -57,6 +59,7 @@ def compile_levels(machine: str, folder: Path) -> dict[str, str]:
     """Compile the C++ for each level of a machine. Returns the libraries, and their places in the wheel."""
     from dragoman.native.build import DECODER, TRAINING_KERNELS
     from dragoman.native.levels import LEVELS
+    from dragoman.native.web import COMPILER, PACKAGED, compile_web
 
     compiler = "g++" if machine == platform.machine() else f"{machine}-linux-gnu-g++"
     places = {}
@@ -68,4 +71,7 @@ def compile_levels(machine: str, folder: Path) -> dict[str, str]:
                 command = [*own.command([compiler]), "-s", program.source, "-o", folder / place.name]
                 subprocess.run(command, check=True)  # noqa: S603
                 places[str(folder / place.name)] = str(place.relative_to(program.source.parents[2]))
+    if shutil.which(COMPILER):
+        compile_web(folder / PACKAGED.name)
+        places[str(folder / PACKAGED.name)] = str(PACKAGED.relative_to(PACKAGED.parents[3]))
     return places

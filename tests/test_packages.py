@@ -4,6 +4,7 @@ import ctypes
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,7 @@ from dragoman.cli.verbs import commands
 from dragoman.native.build import DECODER, TRAINING_KERNELS, WITHOUT_COMPILER, load_library
 from dragoman.native.decoder import PRECISIONS
 from dragoman.native.levels import LEVELS, OWN_LEVELS
+from dragoman.native.web import COMPILER, PACKAGED
 from tests.test_native import ASKED, model_of, native, texts
 from tools.release import release
 
@@ -78,6 +80,8 @@ def test_the_wheel_has_types_manual_pages_completions_and_the_lab(built):
     )
     places = {program.packaged(level).relative_to(ROOT / "src") for program in programs for level in levels}
     assert {Path(name) for name in names if name.endswith(".so")} == places
+    has_web = PACKAGED.relative_to(ROOT / "src").as_posix() in names
+    assert has_web == (shutil.which(COMPILER) is not None)
     assert "-manylinux_" in built[".whl"].name
 
 

@@ -15,6 +15,8 @@
 #include <type_traits>
 #if defined(__AVX__)
 #include <immintrin.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 #include "amx.h"
@@ -67,16 +69,22 @@ struct BFloat16 {
 // Integers from -127 to 127 with a scale for each row of x and of W. The processor multiplies unsigned by
 // signed integers: 128 is added to those of x, and 128 times the sum of W's row is subtracted in the end.
 // AVX2 without VNNI adds two products in 16 bits. There x has no offset, and |x| is multiplied by the signed w:
-// 2 · 127 · 127 fits. Sums of integers are exact.
+// 2 · 127 · 127 fits. WebAssembly multiplies signed integers of 16 bits, as which they are stored there. Sums of
+// integers are exact.
 struct Int8 {
     using Sum = Int32Vector;
-    static constexpr int PER_WORD = 4;
+#if defined(__wasm_simd128__)
+    using Element = int16_t;
+#else
+    using Element = int8_t;
+#endif
+    static constexpr int PER_WORD = 4 / sizeof(Element);
 #if defined(__AVX2__) && !defined(__AVX512F__) && !defined(__AVXVNNI__)
 #define ADDS_IN_16_BITS 1
 #else
 #define ADDS_IN_16_BITS 0
 #endif
-    static constexpr int OFFSET = ADDS_IN_16_BITS ? 0 : 128;
+    static constexpr int OFFSET = ADDS_IN_16_BITS || PER_WORD == 2 ? 0 : 128;
 
     static float pack_row(const float* row, int inputs, int32_t* out, bool is_weight) {
         float largest = 1e-30f * 127, zero_or_nan = 0;  // NaN if an element is not finite
@@ -86,11 +94,12 @@ struct Int8 {
             zero_or_nan += row[i] * 0;
         }
         const float scale = largest / 127;
-        auto* bytes = reinterpret_cast<uint8_t*>(out);
+        using Unsigned = std::make_unsigned_t<Element>;
+        auto* elements = reinterpret_cast<Unsigned*>(out);
         const int offset = is_weight ? 0 : OFFSET;
 #pragma omp simd
-        for (int i = 0; i < inputs; i++) bytes[i] = uint8_t(int(std::nearbyint(row[i] / scale)) + offset);
-        for (int i = inputs; i % 4; i++) bytes[i] = 0;
+        for (int i = 0; i < inputs; i++) elements[i] = Unsigned(int(std::nearbyint(row[i] / scale)) + offset);
+        for (int i = inputs; i % PER_WORD; i++) elements[i] = 0;
         return scale + zero_or_nan;
     }
     static Sum multiply_add(Sum sum, Int32Vector x, Int32Vector w) {
@@ -103,6 +112,8 @@ struct Int8 {
         return sum;
 #elif defined(__AVXVNNI__) && !defined(__AVX512F__)
         return (Int32Vector)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
+#elif defined(__wasm_simd128__)
+        return sum + (Int32Vector)wasm_i32x4_dot_i16x8((v128_t)x, (v128_t)w);
 #else
         for (int shift = 0; shift < 32; shift += 8) sum += (x >> shift & 255) * (w << (24 - shift) >> 24);
         return sum;
@@ -141,7 +152,7 @@ class Linear {
                 to[(size_t(output / COLUMNS) * words + k) * COLUMNS + output % COLUMNS] = own[k];
             if constexpr (std::is_same_v<Kind, Int8>)
                 for (int i = 0; i < inputs; i++)
-                    shift.reserve(columns)[output] += Kind::OFFSET * reinterpret_cast<int8_t*>(own)[i];
+                    shift.reserve(columns)[output] += Kind::OFFSET * reinterpret_cast<typename Kind::Element*>(own)[i];
         }
     }
 
