@@ -32,6 +32,7 @@ ELSEWHERE = {
     "pycon": "tests/test_docs.py",
     "yaml": "Kubernetes manifests: there is no cluster. Their commands are parsed below.",
     "text": "pictures of characters",
+    "js": "a module for browsers; tests/test_web.py calls its functions",
 }
 """What runs the blocks of other languages, or why nothing does."""
 NOT_RUN = {
@@ -45,6 +46,8 @@ NOT_RUN = {
     "$ python3 -m venv /opt/dragoman && /opt/dragoman/bin/pip install -c constraints.txt '.[serve,train]'": (
         "it installs for the whole machine"
     ),
+    "dragoman export runs/ende --to web --out site": "it needs Emscripten; tests/test_web.py runs it",
+    "python3 -m http.server --directory site": "it serves until it is stopped",
     "python3 -m venv .venv": "the page's folder has an environment, whose programs install nothing",
     "dragoman train suggestions.jsonl --initial-model runs/ende --replay train.en train.de --out runs/new": (
         "one suggestion is too little text; tests/test_suggestions.py trains with more"

@@ -22,7 +22,8 @@ CALL = re.compile(r"(?<!function )\b(?:t|plural)\(")
 
 def messages() -> tuple[set[str], dict[str, str]]:
     """The messages of the JavaScript; and those that count, each with its text for 1."""
-    scripts = "\n".join(file.read_text() for file in sorted(PAGE.glob("*.js")))
+    pages = (PAGE, PAGE.parents[1] / "interop" / "page" / "page")
+    scripts = "\n".join(file.read_text() for page in pages for file in sorted(page.glob("*.js")))
     plain, counting = MESSAGE.findall(scripts), PLURAL.findall(scripts)
     assert len(plain) + len(counting) == len(CALL.findall(scripts))  # each is given as a text
     return set(plain), {others: one for one, others in counting}

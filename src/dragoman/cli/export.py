@@ -16,9 +16,10 @@ class Export:
 
     run: Path
     """The run's folder, or the folder `model` in it."""
-    to: Literal["huggingface", "marian", "ctranslate2", "onnx", "argos", "adapter"]
-    """The format: a model of transformers, Marian's own files, CTranslate2, two ONNX graphs, a package
-    for Argos Translate and LibreTranslate, or the adapter of a run with --lora-rank."""
+    to: Literal["huggingface", "marian", "ctranslate2", "onnx", "argos", "web", "adapter"]
+    """The format: a model of transformers, Marian's own files, CTranslate2, two ONNX graphs, a package for
+    Argos Translate and LibreTranslate, a page that translates in the browser, or the adapter of a run with
+    --lora-rank."""
     out: Path
     """The folder to write (for argos a file whose name ends in .argosmodel)."""
     precision: Literal["float32", "int8"] = option("float32", OnlyWith("to", ("ctranslate2", "argos")))
@@ -78,7 +79,7 @@ def read_samples(path: Path | None) -> list[str] | None:
 
 COMMAND = Command(
     "export",
-    "Write a model for Hugging Face, Marian, CTranslate2, ONNX or Argos Translate.",
+    "Write a model for Hugging Face, Marian, CTranslate2, ONNX, Argos Translate or a browser.",
     export,
     Export,
     example="dragoman export runs/ende --to ctranslate2 --out ende.ct2",

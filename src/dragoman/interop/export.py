@@ -19,7 +19,7 @@ from dragoman.translation.model_folder import StoredModel, torch_model
 from dragoman.translation.texts import list_of_texts
 
 logger = logging.getLogger(__name__)
-ExportFormat = Literal["huggingface", "marian", "ctranslate2", "onnx", "argos"]
+ExportFormat = Literal["huggingface", "marian", "ctranslate2", "onnx", "argos", "web"]
 WeightType = Literal["float32", "int8"]
 CONTENTS: dict[ExportFormat, str] = {
     "huggingface": "a model of transformers",
@@ -27,6 +27,7 @@ CONTENTS: dict[ExportFormat, str] = {
     "ctranslate2": "a CTranslate2 model",
     "onnx": "two ONNX graphs, the encoder and a step of the decoder,",
     "argos": "a package of Argos Translate",
+    "web": "a page that translates in the browser",
 }
 READERS: dict[ExportFormat, str] = {
     "huggingface": "transformers.AutoModelForSeq2SeqLM.from_pretrained",
@@ -34,6 +35,7 @@ READERS: dict[ExportFormat, str] = {
     "ctranslate2": "ctranslate2.Translator",
     "onnx": "onnxruntime.InferenceSession",
     "argos": "argostranslate.package.install_from_path, and so LibreTranslate",
+    "web": "a browser, from any server of files, such as python -m http.server",
 }
 Format = tuple[Callable[[Path], None], Callable[[Path], ReferenceEngine]]
 
@@ -51,7 +53,8 @@ def export(
     """Write the model of a run's folder to a new folder `out`; for argos, to a file.
 
     int8 is for ctranslate2 and argos. Both engines translate `sentences`; None is a few of random tokens. The
-    languages are for argos; None is what the run says.
+    languages are for argos; None is what the run says. The page for web, always in int8, is not compared: no
+    browser runs here.
 
     Raises `DragomanError` if the engines differ, if the format cannot hold the model, if an extra is missing,
     and if there is something at `out`. Nothing is written then.
@@ -77,6 +80,12 @@ def export(
             f"{run} holds a variant of the Transformer ({', '.join(variants)}), which none of these formats "
             "can hold."
         )
+    if to == "web":
+        from dragoman.interop import web
+
+        write_new_folder(out, lambda folder: web.write(stored, folder))
+        logger.info(f"{out} can be read by: {READERS[to]}")
+        return
     model.eval()
     sentences = samples(tokenizers, model.longest_source) if sentences is None else list_of_texts(sentences)
     count = counted(len(sentences), "sentence")
@@ -118,7 +127,7 @@ def check_export(to: str, out: Path, precision: WeightType) -> None:
     """
     argument("to", to, ExportFormat)
     argument("precision", precision, WeightType)
-    if precision == "int8" and to not in {"ctranslate2", "argos"}:
+    if precision == "int8" and to not in {"ctranslate2", "argos", "web"}:
         raise DragomanError(f"int8 is for ctranslate2 and argos; {to} has float32.")
     refuse_taken(out)
     if to == "argos" and not (out.suffix == ".argosmodel" and out.stem):

@@ -110,9 +110,9 @@ class Run(os.PathLike[str]):
     ) -> None:
         """Write the model in another engine's format, after a check that both engines agree.
 
-        `to` is huggingface, ctranslate2, onnx or argos, and `out` a new folder, for argos a file. The engines
-        are compared on `sentences`; None is a few of random tokens. Raises `DragomanError` as
-        `interop.export.export`.
+        `to` is huggingface, ctranslate2, onnx, argos or web, and `out` a new folder, for argos a file. The
+        engines are compared on `sentences`; None is a few of random tokens. The page for web is not compared.
+        Raises `DragomanError` as `interop.export.export`.
         """
         from dragoman.interop.export import export
 

@@ -22,7 +22,7 @@ export function Header({ root, here, hasDocs, children }) {
     <${ThemeSwitch} />`;
 }
 
-function ThemeSwitch() {
+export function ThemeSwitch() {
   const [, redraw] = useReducer((count) => count + 1, 0);
   useEffect(() => {
     darkness.addEventListener("change", redraw);
