@@ -23,26 +23,24 @@ class Parts {
     }
 };
 
-enum Kind : int32_t { FLOATS = 0, BYTES = 1, WORDS = 2 };  // as interop/web.py
+enum Kind : int32_t { FLOATS = 0, BYTES = 1, BYTES_AND_RESTS = 2 };  // as interop/web.py
 
 struct Table {
     std::vector<float> numbers;
     int32_t rows = 0, columns = 0;
 
-    // Integers are multiplied by the scale of their row.
-    template <class Integer>
-    void scale(const float* scales, const Integer* from) {
-        for (int32_t row = 0; row < rows; row++)
-            for (int32_t i = 0; i < columns; i++) numbers.push_back(float(*from++) * scales[row]);
-    }
-
+    // Integers of 8 bits, and what is left in 16 bits below them, are multiplied by the scale of their row.
     void read(Kind kind, Parts& parts) {
         const size_t count = size_t(rows) * columns;
-        numbers.reserve(count);
         const float* first = parts.take<float>(kind == FLOATS ? count : rows);
-        if (kind == BYTES) scale(first, parts.take<int8_t>(count));
-        else if (kind == WORDS) scale(first, parts.take<int16_t>(count));
-        else numbers.assign(first, first + count);
+        if (kind == FLOATS) return numbers.assign(first, first + count);
+        const int8_t* integers = parts.take<int8_t>(count);
+        const int16_t* rests = kind == BYTES_AND_RESTS ? parts.take<int16_t>(count) : nullptr;
+        numbers.resize(count);
+        for (size_t i = 0; i < count; i++) {
+            const int32_t whole = integers[i] * 65536 + (rests ? rests[i] : 0);
+            numbers[i] = float(whole) / 65536 * first[i / columns];
+        }
     }
 };
 
