@@ -161,10 +161,11 @@ function partsOf(model, sentence) {
 /** As translation/segmentation.py: a part ends after punctuation if its second half contains any, else between
  * words, else between any two characters. */
 function split(ids, tokenizer, longest) {
+  const pieces = ids.map((id) => tokenizer.pieces[id].text);
   const parts = [];
   let first = 0;
   while (ids.length - first > longest) {
-    const last = bestSplit(ids.map((id) => tokenizer.pieces[id].text), first, first + longest - 1);
+    const last = bestSplit(pieces, first, first + longest - 1);
     parts.push([...ids.slice(first, last), END]);
     first = last;
   }
@@ -187,17 +188,18 @@ function isPause(pieces, place) {
   return WIDE_PAUSES.test(before) || (PAUSES.test(before) && isEndOfWord);
 }
 
+/** The text of pieces, without bytes that are not a whole character. */
 function textOfPieces(pieces) {
-  const escaped = pieces.map((piece) => piece.replace(/^<0x([0-9A-F]{2})>$/, "%$1"));
-  try {
-    return decodeURIComponent(escaped.map((part, index) => (part === pieces[index] ? encodeURIComponent(part) : part)).join(""));
-  } catch {
-    return "";
-  }
+  const bytes = pieces.flatMap((piece) => {
+    const byte = piece.match(/^<0x([0-9A-F]{2})>$/);
+    return byte ? [parseInt(byte[1], 16)] : [...new TextEncoder().encode(piece)];
+  });
+  return new TextDecoder().decode(Uint8Array.from(bytes)).replaceAll("\ufffd", "");
 }
 
 function join(texts) {
-  return texts.map((text, index) => (index === texts.length - 1 || WIDE_PAUSES.test(text) ? text : `${text} `)).join("");
+  const isLast = (index) => index === texts.length - 1;
+  return texts.map((text, index) => (isLast(index) || WIDE_PAUSES.test(text) ? text : `${text} `)).join("");
 }
 
 /** A text with spaces in the place of line breaks; "" for a blank one. */

@@ -296,8 +296,9 @@ function textOfBytes(bytes) {
   for (let place = 0; place < bytes.length; ) {
     const first = bytes[place];
     const length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    const character = textOf(new Uint8Array(bytes.slice(place, place + length)));
-    const isOne = [...character].length === 1 && utf8.encode(character).length === length && place + length <= bytes.length;
+    const own = new Uint8Array(bytes.slice(place, place + length));
+    const character = textOf(own);
+    const isOne = own.length === length && utf8.encode(character).length === length && [...character].length === 1;
     text += isOne ? character : REPLACEMENT;
     place += isOne ? length : 1;
   }
