@@ -87,7 +87,8 @@ FILE = st.lists(BLOCK, max_size=4).map("\n\n".join)
     st.sampled_from(["x", "zwei Wörter"]),
 )
 def test_what_is_in_an_admonition_is_as_outside_of_it(block, head, end, around, word):
-    around = "" if re.search("^<", block, re.MULTILINE) else around  # blocks of HTML in quotations are kept
+    # Blocks of HTML of several lines are kept in quotations, also those that are in lists there.
+    around = "" if re.search(r"^[\s>*#\d.\-\[\]]*<", block, re.MULTILINE) else around
     block = "Six\n\n" + block
 
     def inside(text):
@@ -132,6 +133,37 @@ def test_the_title_of_an_alert_has_its_line(around, alert, title, lines):
     assert translate(
         text, lambda sentence: re.sub(r"[a-z]+(?![^<]*>)", lambda word: word[0].upper(), sentence)
     ) == (expected)
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"), [("", ""), ("> ", "> "), ("- ", "  "), ("> - ", ">   "), ("> > ", "> > ")]
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@given(
+    st.sampled_from(
+        [
+            "`a\nb`",
+            '[ONE](a\n"b")',
+            "![a\nb](c)",
+            "<b\nid=a>ONE</b>",
+            "a <!-- b\nc -->",
+            "$$a\nb$$",
+            "{{ a\nb }}",
+            "`a \nb`",
+        ]
+    ),
+    st.sampled_from(["", "ONE "]),
+)
+def test_a_mark_over_two_lines_is_read_in_quotations_and_lists(first, rest, end, mark, before):
+    text = indent(f"{before}{mark} ONE", first, rest).replace("\n", end)
+    assert translate(text, lambda sentence: sentence.replace("ONE", "two")) == text.replace("ONE", "two")
+
+
+@pytest.mark.parametrize("around", ["> ", "- ", "> - ", "1. > > "])
+@pytest.mark.parametrize("block", ["<div>One <b>two</b></div>", "<!-- c --> One", "<p>One"])
+def test_html_of_a_line_is_translated_in_quotations_and_lists(around, block):
+    text = f"{around}{block}\n\nThree"
+    assert translate(text, words_changed("x")) == re.sub("One|two|Three", "x", text)
 
 
 @pytest.mark.parametrize("mark", [":", ":  ", "~\t"])
@@ -396,7 +428,7 @@ def test_tables_fences_and_notes_have_their_cells_and_lines(end):
         "> | seven |\n> |---|\n> | eight |\n\n- a\n\n  nine | ten\n  --|--\n  b | c\n\n"
         "> six\\|seven | eight |\n> --|--\n> ten | a\n> | b\n\n1. > one|two\n   > -|-\n   > a\\|b|c\n\n"
         ":::no\neleven\n:::\n\n[^no]: twelve a\n\n<div>no\n</div>\n\n"
-        "> <p>kept</p>\n\n<p>fourteen</p>\n\nfifteen\n---\n\n# sixteen ##\n\n## C# a #b ##\n"
+        "> <p>kept\n> </p>\n\n<p>fourteen</p>\n\nfifteen\n---\n\n# sixteen ##\n\n## C# a #b ##\n"
     ).replace("\n", end).replace("`no|`", "`no`")  # fmt: skip
     text = text.replace("<div>no", "<div>seventeen")
     document = read(text.encode(), READING)

@@ -93,10 +93,10 @@ class Source:
                 self.add_row(contents, *self.lines[token.map[0]])
             elif token.type == "html_block" and token.map:
                 first, last = self.lines[token.map[0]][0], self.lines[token.map[1] - 1][1]
-                lines = LINE_END.split(text[first:last])
-                inside = token.content.strip("\n").split("\n")
-                if list(map(str.strip, lines)) == list(map(str.strip, inside)):  # in no block quote
-                    self.html_blocks.append((first, last))
+                line, *others = map(str.strip, LINE_END.split(text[first:last]))
+                inside, *others_inside = map(str.strip, token.content.strip("\n").split("\n"))
+                if line.endswith(inside) and others == others_inside:  # in no block quote, or one line
+                    self.html_blocks.append((text.index(inside, first), last))
         self.links.sort()
 
     def add_paragraph(self, token: Token, is_heading: bool) -> None:

@@ -18,6 +18,8 @@ SPECIAL = re.compile(
 """What may be Markdown anywhere in a text."""
 LINE_START = re.compile(r"\s*(?:[-+#>=|:]|\d{1,9}(?=[.)](?:\s|\Z)))")
 """What may be Markdown at the start of a line."""
+NEXT_LINE = re.compile(r"(?:\r\n?|\n)[ \t>]*")
+"""The end of a line in a mark, and what stands before the next line in a quotation or list."""
 HTML_TAGS = {"*": "em", "_": "em", "**": "strong", "__": "strong", "~~": "del"}
 
 
@@ -79,9 +81,10 @@ class MarkdownSegment(Segment):
 
     def is_read_as_marks(self, written: str) -> bool:
         """Whether Markdown reads the same marks in a text as in the sentence, and a single paragraph."""
+        written, source = (NEXT_LINE.sub("\n", text) for text in (written, self.source))
         if self.is_line_start and [token.type for token in PARSER.parse(written)] != A_PARAGRAPH:
             return False
-        return kinds(written) == kinds(self.source)
+        return kinds(written) == kinds(source)
 
 
 A_PARAGRAPH = ["paragraph_open", "inline", "paragraph_close"]
