@@ -151,35 +151,36 @@ def children(node: ast.AST) -> Iterator[ast.AST]:
             yield from ast.iter_child_nodes(node)
 
 
-def mutants_of(source: bytes) -> list[Mutant]:
-    """The mutants of a file that are programs."""
-
-    def is_program(mutant: Mutant) -> bool:
-        try:
-            compile(mutant.apply(source), "mutant", "exec")
-        except SyntaxError:
-            return False
-        return True
-
-    return list(filter(is_program, Source(source).mutants(ast.parse(source))))
+def is_program(content: bytes) -> bool:
+    """Whether a file with a mutant compiles."""
+    try:
+        compile(content, "mutant", "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 def draw(files: Sequence[Path], seed: int) -> Iterator[tuple[Path, Mutant]]:
     """Mutants of the files in a random order; each line of code is as likely as any other."""
+    contents = {file: file.read_bytes() for file in files}
     lines: dict[tuple[Path, int], list[Mutant]] = {}
-    for file in files:
-        for mutant in mutants_of(file.read_bytes()):
+    for file, content in contents.items():
+        for mutant in Source(content).mutants(ast.parse(content)):
             lines.setdefault((file, mutant.line), []).append(mutant)
     numbers = random.Random(seed)  # noqa: S311
     for file, line in numbers.sample(sorted(lines), len(lines)):
-        yield file, numbers.choice(lines[file, line])
+        mutants = lines[file, line]
+        for mutant in numbers.sample(mutants, len(mutants)):
+            if is_program(mutant.apply(contents[file])):
+                yield file, mutant
+                break
 
 
 def tests_of(data: CoverageData, file: Path, line: int) -> list[str]:
     """The tests that execute a line: first a few of each file of tests, those named like the file first."""
     contexts = data.contexts_by_lineno(str(file)).get(line, [])
     by_file: dict[str, list[str]] = {}
-    for test in sorted({context.partition("|")[0] for context in contexts if context}):
+    for test in sorted({context.rpartition("|")[0] for context in contexts if context}):
         by_file.setdefault(test.partition("::")[0], []).append(test)
     words = set(file.stem.split("_"))
     order = sorted(
@@ -202,8 +203,9 @@ def first_failure(tree: Path, tests: Sequence[str]) -> str | None:
         return "no end"
     if done.returncode == 0:
         return None
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return failed[1] if failed else f"exit status {done.returncode}"
+    failed = re.search(r"^(?:FAILED|ERROR) (.*)", done.stdout, re.MULTILINE)
+    names = [test for test in tests if failed and failed[1].startswith(test)]  # a name may have spaces
+    return max(names, key=len, default=failed[1] if failed else f"exit status {done.returncode}")
 
 
 def verdict(tree: Path, path: Path, mutant: Mutant, tests: list[str]) -> str:
