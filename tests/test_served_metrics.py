@@ -1,8 +1,14 @@
 """What is counted and logged of requests: by model and process, with sizes and without texts."""
 
+import asyncio
 import json
 import subprocess
 import time
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,10 +18,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from dragoman import __version__
 from dragoman.native.build import WITHOUT_COMPILER
 from dragoman.native.settings import EngineSettings
+from dragoman.serving import scrape as scrape_module
 from dragoman.serving.app import make_app
 from dragoman.serving.loading import load_models
 from dragoman.serving.log import LEVELS
 from dragoman.serving.metrics import Metrics, merged
+from dragoman.serving.processes import Process, socket_of
+from dragoman.serving.scrape import answers_of_others
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from tests.conftest import MAX_SECONDS
@@ -101,6 +110,58 @@ def test_one_scrape_has_all_processes(trained, tmp_path):
             in_body = client.post("/v2/usage", json={"auth_key": key}, headers={"Connection": "close"})
             for usage in (in_body, client.get("/v2/usage", headers=headers)):
                 assert usage.json()["character_count"] == 12 * len("amber")
+
+
+ANSWERS = {
+    3: "200 OK",
+    17: "200 OK",
+    18: "200 OK",
+    200: "503 Service Unavailable",
+    201: "404 Not Found",
+    255: "",
+}
+
+
+@pytest.mark.parametrize("own", [3, 255])
+def test_the_other_processes_that_answer_in_time_with_200_have_a_part(monkeypatch, own):
+    monkeypatch.setattr(scrape_module, "SECONDS", 0.5)
+    asked = []
+
+    async def answer(number, reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        asked.append((number, head.split()[1]))
+        if ANSWERS[number]:
+            text = f"ä{number}".encode()
+            writer.write(f"HTTP/1.1 {ANSWERS[number]}\r\nContent-Length: {len(text)}\r\n\r\n".encode() + text)
+        else:
+            await reader.read()
+        writer.close()
+
+    async def answers(folder, **more):
+        scope = {
+            "method": "GET",
+            "raw_path": b"/metrics",
+            "query_string": b"a=b",
+            "headers": [(b"host", b"a")],
+            "client": None,
+        }
+        with Process(7, folder).listen()[0]:
+            pass  # nobody listens at the socket of a process that has ended
+        async with AsyncExitStack() as stack:
+            for number in ANSWERS:
+                path = socket_of(folder, number)
+                await stack.enter_async_context(
+                    await asyncio.start_unix_server(partial(answer, number), path)
+                )
+            service = SimpleNamespace(process=Process(own, folder))
+            return await answers_of_others(service, scope | more)
+
+    with TemporaryDirectory() as folder:
+        found = asyncio.run(answers(Path(folder)))
+        assert found == {number: f"ä{number}" for number in (3, 17, 18) if number != own}
+        assert sorted(asked) == [(number, "/metrics?a=b") for number in ANSWERS if number != own]
+        assert asyncio.run(answers(Path(folder), **{"dragoman.is_passed_on": True})) == {}
+    assert asyncio.run(answers_of_others(SimpleNamespace(process=Process()), {})) == {}
 
 
 def test_requests_that_end_at_their_connection_are_counted(trained):

@@ -41,9 +41,11 @@ async def text_of(path: Path, scope: Scope) -> str | None:
     try:
         async with asyncio.timeout(SECONDS):
             answer = await pass_on(path, scope, b"")
-            if answer is None or answer.status_code != 200:
+            if answer is None:
                 return None
-            parts = [part async for part in answer.body_iterator]
+            parts = [part async for part in answer.body_iterator]  # to its end, which closes the connection
     except TimeoutError:
+        return None
+    if answer.status_code != 200:
         return None
     return b"".join(part for part in parts if isinstance(part, bytes)).decode()
