@@ -397,6 +397,16 @@ def test_a_path_goes_to_the_nearest_token_that_is_moved_least(monkeypatch):
     np.testing.assert_array_equal(path.detach(), [[0, 0], [1, 1], [2, 2], [3, 3], [4, 4]])
 
 
+def test_a_token_is_none_of_its_own_neighbours(monkeypatch):
+    """With one neighbour the path goes on to it, wherever else it could go."""
+    monkeypatch.setattr(path_attribution, "NEIGHBOURS", 1)
+    embedding = nn.Embedding(8, 2)
+    with torch.no_grad():
+        embedding.weight[:] = torch.tensor([[0.0, 0]] * 4 + [[8, 8], [6, 7], [1, 1], [9, 20]])
+    path = token_path(embedding, 4, torch.zeros(2), 3)
+    np.testing.assert_array_equal(path.detach(), [[0, 0], [6, 7], [8, 8]])
+
+
 @dataclass(frozen=True)
 class Curved(Attributed):
     """Log-probabilities that no linear model predicts."""

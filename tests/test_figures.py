@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
+from unittest import mock
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,6 +23,7 @@ from dragoman.inspection.inspect import inspect
 from dragoman.inspection.record.inspected import one_transformer
 from dragoman.inspection.record.kinds import KINDS
 from dragoman.inspection.record.record import TokenProbability
+from dragoman.inspection.views import png
 from dragoman.inspection.views.attention_pictures import KIND_NAMES
 from dragoman.inspection.views.drawing import Drawing, decimal
 from dragoman.inspection.views.png import has_font, letters_without_font, with_common_characters
@@ -222,6 +224,17 @@ def test_letters_that_no_font_has_are_found():
     drawing = Drawing("a", "title", "description")
     drawing.text(10, 40, "W₁ Kᵀ ▁Ähre 1 我们 猫")
     assert len(letters_without_font(drawing.svg())) == (not has_font(program, "猫"))
+
+
+@pytest.mark.skipif(shutil.which("fc-list") is None, reason="fontconfig is missing")
+@given(st.text("a1Ä₀ᵀ▁←’Σж猫ก", max_size=6))
+def test_each_script_of_letters_that_not_every_font_has_is_asked_for_once(words):
+    drawing = Drawing("a", "title", "description")
+    drawing.text(10, 40, words)
+    with mock.patch.object(png, "has_font", return_value=False):
+        assert letters_without_font(drawing.svg()) == list(
+            dict.fromkeys(each for each in words if each in "Σж猫ก")
+        )
 
 
 def test_learned_positions_are_drawn_from_the_models_own_tables(figure, tmp_path):
@@ -443,10 +456,12 @@ def test_the_bars_of_a_step_are_the_probabilities_that_the_search_saw(translator
 
 def test_each_step_shows_its_keys_and_their_weights(translator):
     found = inspect(translator, LINES[0], SEARCH)
-    shown = texts(steps.decoding_steps(found, Choice(layer=1, heads=(1,))))
-    weights = [each.rsplit(" ", 1)[1] for each in shown if "weight: " in each]
-    rows = found.attention.decoder[0, 0]
-    assert weights == [f"{rows[step, key]:.3f}" for step in range(len(rows)) for key in range(step + 1)]
+    for heads, name in (((1,), "head 1"), ((2, 1), "mean of heads 2, 1"), ((), "mean of all heads")):
+        shown = texts(steps.decoding_steps(found, Choice(layer=1, heads=heads)))
+        assert shown[0].endswith(f"decoder layer 1, {name}")
+        weights = [each.rsplit(" ", 1)[1] for each in shown if "weight: " in each]
+        rows = found.attention.decoder[0, [head - 1 for head in heads] or slice(None)].mean(0)
+        assert weights == [f"{rows[step, key]:.3f}" for step in range(len(rows)) for key in range(step + 1)]
 
 
 @pytest.mark.long

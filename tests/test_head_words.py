@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from dataclasses import replace
+from itertools import product
 from xml.etree import ElementTree
 
 import numpy as np
@@ -357,6 +358,28 @@ def test_what_a_file_holds_follows_from_its_room(pieces):
         contents(pieces, FILE, layer=3)
     with pytest.raises(DragomanError, match="There is no head 0; this model has 3"):
         to_html(pieces, head=0)
+
+
+@pytest.mark.parametrize("has_projections", [True, False])
+def test_the_first_head_of_a_kind_is_the_clearest_of_those_that_are_held(pieces, has_projections):
+    pieces = pieces if has_projections else replace(pieces, projections=None)
+    tables = statistics(pieces)
+    for layers, heads in (([0, 1], [0, 1, 2]), ([1], [0, 2]), ([0], [1]), ([], [])):
+        one, other = (
+            LayersAndHeads(dict.fromkeys(KINDS, layers), heads),
+            contents(pieces).weights,
+        )
+        held = Contents(other, one) if has_projections else Contents(one, other)
+        for kind, table in to_json(pieces, held)["attention"].items():
+            ranks = {
+                (
+                    -tables[kind]["alignment"][place] if kind == "cross" else 0,
+                    tables[kind]["entropy"][place],
+                ): place
+                for place in product(layers, heads)
+            }
+            layer, head = ranks[min(ranks)] if ranks else (None, None)
+            assert table["clearest"] == (None if layer is None else {"layer": layer + 1, "head": head + 1})
 
 
 def test_what_is_held_is_what_was_recorded(pieces):
