@@ -177,17 +177,17 @@ def draw(files: Sequence[Path], seed: int) -> Iterator[tuple[Path, Mutant]]:
 
 
 def tests_of(data: CoverageData, file: Path, line: int) -> list[str]:
-    """The tests that execute a line: first a few of each file of tests, those named like the file first."""
+    """The tests that execute a line: those of files of a like name, then a few of each other file."""
     contexts = data.contexts_by_lineno(str(file)).get(line, [])
     by_file: dict[str, list[str]] = {}
     for test in sorted({context.rpartition("|")[0] for context in contexts if context}):
         by_file.setdefault(test.partition("::")[0], []).append(test)
     words = set(file.stem.split("_"))
-    order = sorted(
-        by_file, key=lambda name: (-len(words & set(Path(name).stem.split("_"))), len(by_file[name]))
-    )
-    rounds = zip_longest(*(by_file[name] for name in order))
-    return [test for group in rounds for test in group if test is not None]
+    order = sorted(by_file, key=lambda name: len(by_file[name]))
+    like = [name for name in order if words & set(Path(name).stem.split("_"))]
+    rounds = zip_longest(*(by_file[name] for name in order if name not in like))
+    others = (test for group in rounds for test in group if test is not None)
+    return [*(test for name in like for test in by_file[name]), *others]
 
 
 def first_failure(tree: Path, tests: Sequence[str]) -> str | None:
