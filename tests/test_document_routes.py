@@ -1027,3 +1027,22 @@ def test_a_document_that_is_removed_while_it_is_written_leaves_no_file(tmp_path)
 
     asyncio.run(run())
     assert os.listdir(tmp_path) == []
+
+
+def test_a_server_that_stops_ends_the_searches_that_run_and_keeps_what_is_done():
+    async def run():
+        own = Documents(ServerSettings())
+        running, waiting, done, removed = (own.add("one", None, 5) for _ in range(4))
+        for job in (running, done, removed):
+            job.task = asyncio.create_task(asyncio.sleep(0 if job is done else MAX_SECONDS))
+        await done.task
+        done.end()
+        own.remove(removed)
+        own.stop()
+        await asyncio.gather(running.task, removed.task, return_exceptions=True)
+        assert [job.task.cancelled() for job in (running, done, removed)] == [True, False, True]
+        assert [job.status for job in (running, waiting, done)] == ["failed", "translating", "done"]
+        assert (running.error.status, running.error.retry_after) == (503, 1)
+        own.close()
+
+    asyncio.run(run())
