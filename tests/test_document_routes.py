@@ -1039,7 +1039,7 @@ def test_a_server_that_stops_ends_the_searches_that_run_and_keeps_what_is_done()
         done.end()
         own.remove(removed)
         own.stop()
-        await asyncio.gather(running.task, removed.task, return_exceptions=True)
+        await asyncio.wait((running.task, removed.task), timeout=1)
         assert [job.task.cancelled() for job in (running, done, removed)] == [True, False, True]
         assert [job.status for job in (running, waiting, done)] == ["failed", "translating", "done"]
         assert (running.error.status, running.error.retry_after) == (503, 1)
