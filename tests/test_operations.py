@@ -34,6 +34,7 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
+from dragoman.serving.server import listening
 from dragoman.serving.service import Service, keeping_marks, normalized_length, prepare_each
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -899,6 +900,18 @@ def test_a_path_with_a_slash_at_its_end_is_not_redirected(server):
         found = client.get("/v1/models/", follow_redirects=False)
         lab = client.get("/lab", follow_redirects=False)
     assert (found.status_code, lab.headers["location"]) == (404, "lab/")
+
+
+def test_a_server_starts_anew_at_the_address_that_another_one_has_just_left():
+    with listening(ServerSettings(port=0)) as listener:
+        address = listener.getsockname()
+        with socket.create_connection(address) as connected:
+            listener.accept()[0].close()  # before the client: the system keeps the address for a minute
+            assert connected.recv(1) == b""
+    again = ServerSettings(host=address[0], port=address[1])
+    refused = pytest.raises(DragomanError, match=f"port {address[1]} cannot be used: .*Give another --port")
+    with listening(again), socket.create_connection(address), refused, listening(again):
+        pass
 
 
 def test_a_request_that_is_cut_off_at_the_end_of_a_server_gets_503(trained):
