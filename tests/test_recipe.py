@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import tempfile
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from dragoman.cli.train import COMMAND, recipe_of
 from dragoman.cli.verbs import command
 from dragoman.model.architectures import check_architecture
-from dragoman.model.settings import PRESETS
+from dragoman.model.settings import PRESETS, Architecture, ModelSettings
 from dragoman.pipeline import presets
 from dragoman.pipeline.adaptation.adapt import with_replay_in_folder
 from dragoman.pipeline.autoconfigure import (
@@ -29,7 +30,7 @@ from dragoman.pipeline.complete import complete_recipe
 from dragoman.pipeline.minutes import choose_updates
 from dragoman.pipeline.prepare import choose_vocabulary
 from dragoman.pipeline.presets import text_size
-from dragoman.pipeline.recipe import Recipe, resolve_paths
+from dragoman.pipeline.recipe import Recipe, check_recipe, resolve_paths
 from dragoman.pipeline.reopen import apply_changes, changed_settings, describe_changes, is_changeable
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -207,10 +208,49 @@ def test_updates_and_validations_fit_into_the_minutes(minutes, speed, validation
         assert validating <= 0.1 * seconds
 
 
+@given(
+    st.floats(0.1, 300),
+    st.floats(0.1, 100),
+    st.one_of(st.just(0.0), st.floats(1e-5, 0.01), st.floats(0.01, 1)),
+    st.one_of(st.none(), st.integers(1, 5_000)),
+    st.floats(0.01, 1e6),
+)
+def test_no_update_and_no_validation_more_would_fit(minutes, speed, share, every, per_epoch):
+    """`share` is what a validation takes of the time."""
+    validation = share * 60 * minutes
+    updates, validations, validating = choose_updates(minutes, per_epoch, speed, validation, every)
+    seconds, most = 60 * minutes, min(100_000, 200 * per_epoch)
+    if every is None:
+        assert 2 <= validations <= 20
+        assert validations == 2 or validating <= 0.1 * seconds * 1.001
+        assert validations == 20 or validating + validation > 0.1 * seconds * 0.999
+        time, each = max(seconds - validating, seconds / 2), 1 / speed
+    else:
+        time, each = max(seconds - 2 * validation, seconds / 2), 1 / speed + validation / every
+    assert updates == 1 or (updates <= most and updates * each <= time * 1.001)
+    assert updates + 1 > most or (updates + 1) * each > time * 0.999
+
+
 def test_updates_have_bounds_and_half_of_the_time():
     assert choose_updates(180, 10_000, 100, 1)[0] == 100_000
     assert choose_updates(45, 2, 2, 1)[0] == 400
     assert choose_updates(1, 1e6, 1, 1000)[:2] == (30, 2)
+
+
+@given(
+    st.sampled_from(get_args(Architecture)), st.integers(1, 6), st.integers(1, 6), st.sampled_from([None, 2])
+)
+def test_heads_divide_the_width_where_there_are_heads_and_their_widths_are_open(
+    architecture, width, heads, d_k
+):
+    model = ModelSettings(architecture, d_model=2 * width, heads=heads, d_k=d_k, d_v=d_k)
+    recipe = replace(
+        Recipe(), out=Path("out"), model=model, data=DataSettings(source=Path("a"), target=Path("b"))
+    )
+    has_heads = architecture not in ("lstm", "gru", "conv")
+    is_refused = has_heads and d_k is None and 2 * width % heads != 0
+    with pytest.raises(DragomanError, match="heads") if is_refused else nullcontext():
+        check_recipe(recipe)
 
 
 @pytest.mark.parametrize("updates", [4_000, 20_000, 100_000])
