@@ -412,3 +412,14 @@ def test_the_lines_of_a_title_are_as_wide_as_it_is(title, columns):
     assert translate(
         "=======\n First\n=======\n", lambda _: title
     ) == f"{'=' * max(columns + 1, 7)}\n {title}\n{'=' * max(columns + 1, 7)}\n".replace("=" * 8, "=" * 8)
+
+
+@given(
+    st.lists(st.sampled_from(["One two.", "?", "! ", " ", "(Three)", "* ", "\n", "\n\n"]), max_size=8).map(
+        "".join
+    )
+)
+def test_a_sentence_begins_a_line_if_nothing_or_the_mark_of_a_list_stands_before_it(text):
+    for segment in read(text.encode(), READING).segments:
+        before = text[: segment.start].rpartition("\n")[2].strip()
+        assert not before.strip("* ") if segment.is_line_start else before
