@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,7 +27,7 @@ from dragoman.documents.plain import plain_text
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
-from dragoman.serving import connections
+from dragoman.serving import connections, loading
 from dragoman.serving.admission import MAX_CHARACTERS, Preparation
 from dragoman.serving.apis.v1_analysis import inspection_events
 from dragoman.serving.app import make_app
@@ -900,6 +901,17 @@ def test_a_path_with_a_slash_at_its_end_is_not_redirected(server):
         found = client.get("/v1/models/", follow_redirects=False)
         lab = client.get("/lab", follow_redirects=False)
     assert (found.status_code, lab.headers["location"]) == (404, "lab/")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+def test_requests_go_before_the_threads_of_a_search(trained, monkeypatch):
+    lower = os.getpriority(os.PRIO_PROCESS, 0) + 7
+    monkeypatch.setattr(loading, "NICE", lower)
+    load_library(DECODER)
+    (model,) = load_models([trained / "run"], EngineSettings(workers=1)).models
+    model.translator.translate(["amber birch"], SearchSettings())
+    threads = map(int, os.listdir("/proc/self/task"))
+    assert min(lower, 19) in [os.getpriority(os.PRIO_PROCESS, thread) for thread in threads]
 
 
 def test_a_server_starts_anew_at_the_address_that_another_one_has_just_left():
