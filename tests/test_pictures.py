@@ -812,6 +812,10 @@ def test_the_architecture_is_that_of_the_model(name):
                 assert texts[1] == f"h = {module.heads}, d_k = {keys}, d_v = {values}"
                 near = f"neighbourhood of {settings.neighbourhood}"
                 assert (near in texts) == isinstance(module, RestrictedAttention)
+                scores = [each for each in texts if each.endswith(" scores")]
+                assert scores == [f"{settings.attention_score} scores"] * (
+                    settings.attention_score is not None
+                )
             if isinstance(module, FeedForward):
                 assert texts[1] == f"d_ff = {module.inner.out_features}, {settings.activation}"
             if isinstance(module, GatedConvolution):
@@ -848,6 +852,15 @@ def test_the_architecture_is_that_of_the_model(name):
     (reader,) = (texts for top, bottom, texts in sides[1] if top < height < bottom)
     assert re.search("attention", reader[0], re.IGNORECASE)
     assert not reader[0].startswith("Masked")
+    if not convolution and not recurrent:
+        for side, length in zip(sides, "ST", strict=True):
+            added = [texts[:2] for *_, texts in side if texts[0].endswith(" positions")]
+            verb = "Concatenate" if settings.concatenate_positions else "Add"
+            assert added == [[f"{verb} positions", settings.positions]] * (settings.positions != "none")
+            shapes = [
+                each.text for each in root.iter(f"{SVG}text") if re.match(rf"\[{length}[],]", each.text)
+            ]
+            assert shapes[0] == f"[{length}]"  # what goes into the lowest box
     embedding = sides[0][0][2]
     assert ("times √d_model" in embedding) == (
         settings.scale_embeddings and not convolution and not recurrent
