@@ -462,8 +462,8 @@ REFUSED = [
     (
         ["qqq"],
         "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, evaluate, "
-        "runs, completion, doctor, clean, align, score, backtranslate, distil, shortlist, export, import, "
-        "inspect, plot, aer, figure, paper, reproduce, lab, linearise, parse-f1.",
+        "runs, completion, data, doctor, clean, align, score, backtranslate, distil, shortlist, export, "
+        "import, inspect, plot, aer, figure, paper, reproduce, lab, linearise, parse-f1.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", "."],
@@ -1222,7 +1222,7 @@ def test_packed_standard_input_is_unpacked(folder, command_line, monkeypatch, ca
 def test_the_named_datasets_are_listed(command_line):
     status, out, err = command_line("train", "--dataset", "list")
     assert (status, err) == (0, "")
-    assert [line.split()[0] for line in out.splitlines()] == list(DATASETS)
+    assert [line.split()[0] for line in out.splitlines()] == [*DATASETS, "opus:en-de/NAME"]
     assert all(len(line.split()) > 1 for line in out.splitlines())
 
 

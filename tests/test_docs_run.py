@@ -37,6 +37,12 @@ ELSEWHERE = {
 """What runs the blocks of other languages, or why nothing does."""
 NOT_RUN = {
     "dragoman train --dataset multi30k-en-de --preset base --out runs/ende": "it downloads Multi30k",
+    "dragoman data opus:en-de": "it asks OPUS; tests/test_opus.py asks a server that answers as OPUS does",
+    "dragoman data opus:en-de/Tatoeba opus:en-de/TED2020": "the same",
+    "dragoman data opus:en-de/Tatoeba opus:en-de/TED2020 --out corpora": "the same",
+    "dragoman train --dataset opus:en-de/Tatoeba opus:en-de/TED2020 --folder corpora --out runs/ende-opus": (
+        "the same"
+    ),
     "dragoman lab --out results/lab          # all that have no result in this folder yet, in full": (
         "it takes an hour; tests/test_lab.py runs each experiment"
     ),

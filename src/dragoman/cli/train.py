@@ -43,7 +43,7 @@ class Train(Recipe):
 
 def train(arguments: Arguments) -> None:
     """Train a model, or list the named datasets."""
-    if arguments.get("dataset") == "list":
+    if "list" in arguments.get("dataset", ()):
         from dragoman.text.named_datasets.datasets import listing
 
         print(listing())

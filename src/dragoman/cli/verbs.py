@@ -24,6 +24,7 @@ GROUPS = {
         "completion": "dragoman.cli.completion",
     },
     "data": {
+        "data": "dragoman.cli.data",
         "doctor": "dragoman.cli.doctor",
         "clean": "dragoman.cli.clean",
         "align": "dragoman.cli.align",

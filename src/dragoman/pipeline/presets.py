@@ -7,7 +7,8 @@ from dragoman.pipeline.recipe import Preset, choose_minutes, resolve_paths
 from dragoman.system.device import has_bfloat16
 from dragoman.system.machine import cpu_threads, matrix_speed
 from dragoman.text.compression import plain_name
-from dragoman.text.named_datasets.datasets import find_dataset
+from dragoman.text.dataset_names import is_opus
+from dragoman.text.named_datasets.datasets import find_dataset, resolve_dataset
 from dragoman.text.settings import DataSettings
 from dragoman.training.settings import TrainingSettings
 
@@ -66,8 +67,10 @@ def text_size(data: DataSettings) -> int:
             text_size(DataSettings(corpus.source, corpus.target, folder=data.folder))
             for corpus in data.corpus
         )
-    if data.dataset is not None:
-        return find_dataset(data.dataset).training_bytes
+    if any(map(is_opus, data.datasets)):
+        return text_size(resolve_dataset(data))
+    if data.datasets:
+        return find_dataset(data.datasets[0]).training_bytes
     files = resolve_paths(
         DataSettings(source=data.source, target=data.target, folder=data.folder)
     ).files.values()

@@ -13,6 +13,7 @@ from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
 from dragoman.system.clock import seconds_until
 from dragoman.system.errors import DragomanError, OptionError
 from dragoman.system.toml import check_types, overlay, read_toml
+from dragoman.text.dataset_names import check_datasets
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import BatchSettings, CorpusFiles, DataSettings, TokenizerSettings, with_symbols
 from dragoman.training.settings import Optimizer, ScheduleName, TrainingSettings
@@ -97,11 +98,8 @@ def check_recipe(recipe: Recipe) -> None:
     if recipe.model.architecture not in ("lstm", "gru", "conv"):
         recipe.model.check_head_widths()
     data = recipe.data
-    if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
-        raise OptionError(
-            "The dataset {name!r} has its own files; leave {dataset} out for yours.", name=data.dataset
-        )
-    if data.dataset is None and not data.needs_conversion() and (data.source is None or data.target is None):
+    check_datasets(data.datasets, any((data.source, data.target, data.valid_source, data.test_source)))
+    if not data.datasets and not data.needs_conversion() and (data.source is None or data.target is None):
         raise OptionError(
             "Training needs two text files, {source} and {target}, with line n of one translated by line n "
             "of the other; or {source} alone, a file with both sides, which ends in .tmx, .tsv or .jsonl."

@@ -221,7 +221,7 @@ def open_run(out: Path, recipe: Recipe, world: World) -> None:
 
         start_compiling(world.device)  # in the background, while the text is prepared
     texts = recipe.data
-    if texts.dataset is not None:
+    if texts.datasets:
         from dragoman.text.named_datasets.datasets import resolve_dataset
 
         texts = resolve_dataset(texts)

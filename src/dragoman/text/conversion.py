@@ -124,7 +124,7 @@ def check_files(data: DataSettings) -> None:
     """
     if data.corpus:
         check_corpora(data.corpus)
-        if data.dataset is not None or data.source is not None or data.target is not None:
+        if data.datasets or data.source is not None or data.target is not None:
             raise DragomanError(
                 "Give the corpora [[data.corpus]], or source and target, or a dataset: one of them."
             )
@@ -137,7 +137,7 @@ def check_files(data: DataSettings) -> None:
         if not parallel and (source is None) != (target is None):
             side = "target" if source is None else "source"
             raise OptionError(f"There is only {{{kind}{side}}}; give {{{kind}source}} and {{{kind}target}}.")
-    if not data.corpus and data.dataset is None and data.source is None:
+    if not data.corpus and not data.datasets and data.source is None:
         raise OptionError("Validation or test data are no text to train on: give {source} too.")  # noqa: RUF027
 
 

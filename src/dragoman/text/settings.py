@@ -8,6 +8,7 @@ from typing import Literal
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.options import Excludes, check_options, option
+from dragoman.text.dataset_names import is_opus, parse_opus
 from dragoman.text.language_codes import SIMPLE, UNKNOWN, standard
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.sampling_settings import SubwordSampling
@@ -86,7 +87,12 @@ def language_of_name(name: str) -> str:
 
 
 def languages_of_name(name: str) -> Languages:
-    """The languages that the end of a name says, as in `multi30k-en-de` or `opus-mt-en-de`; both or none."""
+    """The languages that a name says, at its end, as `multi30k-en-de` or `opus-mt-en-de`, or as
+    `opus:en-de/Tatoeba`; both or none. Raises `DragomanError` for a wrong name of OPUS.
+    """
+    if is_opus(name):
+        corpus = parse_opus(name)
+        return Languages(corpus.source, corpus.target)
     match = re.fullmatch(r"(?:.*-)?([a-z]{2})-([a-z]{2})", name)
     return Languages(*match.groups()) if match else Languages()
 
@@ -124,9 +130,10 @@ class DataSettings(CorpusFiles):
 
     corpus: tuple[WeightedCorpus, ...] = ()
     """Several corpora instead of source and target, each a table [[data.corpus]] of a recipe."""
-    dataset: str | None = None
+    dataset: tuple[str, ...] | str | None = None
     """A named dataset in place of text files, such as multi30k-en-de (`dragoman train --dataset list` shows
-    all); found in `folder`, or downloaded to it."""
+    all), or corpora of OPUS, such as opus:en-de/Tatoeba, also beside text files; found in `folder`, or
+    downloaded to it."""
     source_language: str | None = None
     """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None
@@ -170,8 +177,13 @@ class DataSettings(CorpusFiles):
             return common_languages(pairs)
         paths = (self.source, self.target)
         sides = [language_of_name(path.name) if path else UNKNOWN_LANGUAGE for path in paths]
-        named = languages_of_name(self.dataset) if self.dataset else Languages(*sides)
+        named = languages_of_name(self.datasets[0]) if self.datasets else Languages(*sides)
         return Languages(self.source_language or named.source, self.target_language or named.target)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The names of the datasets that are given."""
+        return (self.dataset,) if isinstance(self.dataset, str) else self.dataset or ()
 
     @property
     def pairs(self) -> list[Languages]:

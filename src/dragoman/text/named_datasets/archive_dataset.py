@@ -12,7 +12,7 @@ from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write, file_hash
 from dragoman.system.readers import read_json
 from dragoman.text.named_datasets.archives import Archive, plain_lines, read_member, text_hash
-from dragoman.text.named_datasets.downloads import DOWNLOAD_ERRORS, download
+from dragoman.text.named_datasets.downloads import DOWNLOAD_ERRORS, download, raise_if_disk_full
 
 Hashes = dict[str, str]  # SHA-256 of archives, and of texts without compression, by their names
 HASHES = "hashes.json"
@@ -125,6 +125,7 @@ class ArchiveDataset:
         try:
             download(archive.url, folder / archive.name)
         except DOWNLOAD_ERRORS as error:
+            raise_if_disk_full(error)
             missing = [entry for entry in archives if not (folder / entry.name).exists()]
             listing = "".join(f"\n  {entry.name}   from {entry.url}" for entry in missing)
             texts = ", ".join(name for text in self.texts for name in self.names(text))

@@ -5,14 +5,17 @@ import logging
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dragoman.system.caches import cache_folder
 from dragoman.system.errors import DragomanError, OptionError, reason
 from dragoman.system.files import atomic_write
 from dragoman.text.compression import GZIP_ERRORS
+from dragoman.text.dataset_names import check_datasets, is_opus, parse_opus
+from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.named_datasets.archive_dataset import ArchiveDataset, located
 from dragoman.text.named_datasets.archives import text_hash
-from dragoman.text.named_datasets.downloads import DOWNLOAD_ERRORS, opened
+from dragoman.text.named_datasets.downloads import DOWNLOAD_ERRORS, opened, raise_if_disk_full
 from dragoman.text.named_datasets.iwslt14 import IWSLT14
 from dragoman.text.named_datasets.wmt14 import WMT14
 from dragoman.text.settings import DataSettings
@@ -107,7 +110,10 @@ DATASETS: dict[str, Dataset | ArchiveDataset] = {
 
 def listing() -> str:
     """The names of all datasets, each with what it is."""
-    return "\n".join(f"{name:<16}{dataset.description}" for name, dataset in DATASETS.items())
+    lines = [f"{name:<16}{dataset.description}" for name, dataset in DATASETS.items()]
+    return "\n".join(
+        [*lines, "opus:en-de/NAME corpora of OPUS; dragoman data opus:en-de lists those of a pair"]
+    )
 
 
 def find_dataset(name: str) -> Dataset | ArchiveDataset:
@@ -118,17 +124,21 @@ def find_dataset(name: str) -> Dataset | ArchiveDataset:
 
 
 def resolve_dataset(settings: DataSettings) -> DataSettings:
-    """The settings with the paths of the named dataset; files that are missing are downloaded to `folder`.
+    """The settings with the paths of the named datasets; files that are missing are downloaded to `folder`.
 
-    Says what the dataset is, and its licence. A file in `folder` may be plain or end in .gz.
-    Raises `DragomanError` for an unknown dataset, a file that cannot be downloaded, or one whose text is not
-    the dataset's.
+    Says what a dataset is, and its licence; of OPUS, if it is downloaded. A file in `folder` may be plain or
+    end in .gz. Raises `DragomanError` for an unknown dataset, a file that cannot be downloaded, or one whose
+    text is not the dataset's.
     """
-    if settings.dataset is None:
+    names = settings.datasets
+    if not names:
         return settings
-    dataset = find_dataset(settings.dataset)
-    logger.info(f"{settings.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
-    folder = settings.folder or cache_folder() / settings.dataset
+    check_datasets(names, settings.source is not None)
+    if is_opus(names[0]):
+        return with_opus(settings)
+    dataset = find_dataset(names[0])
+    logger.info(f"{names[0]}: {dataset.description}. Its licence: {dataset.licence}.")
+    folder = settings.folder or cache_folder() / names[0]
     source, target, valid_source, valid_target, test_source, test_target = dataset.find(folder)
     return replace(
         settings,
@@ -140,6 +150,33 @@ def resolve_dataset(settings: DataSettings) -> DataSettings:
         valid_target=valid_target,
         test_source=test_source,
         test_target=test_target,
+    )
+
+
+def with_opus(settings: DataSettings) -> DataSettings:
+    """The settings with the texts of corpora of OPUS, after the user's own text if there is any.
+
+    Raises `DragomanError` as `find_corpus`.
+    """
+    from dragoman.text.named_datasets.opus import find_corpus
+
+    folder = settings.folder or cache_folder() / "opus"
+    texts = [find_corpus(parse_opus(name), folder) for name in settings.datasets]
+    languages, paths = settings.languages, dict[str, Any](settings.files)
+    if settings.source is not None or len(texts) > 1:
+        corpora = [WeightedCorpus(*pair) for pair in texts]
+        if settings.source is not None:
+            corpora.insert(0, WeightedCorpus(paths.pop("source"), paths.pop("target", None)))
+        paths |= {"source": None, "target": None, "corpus": tuple(corpora)}
+    else:
+        paths["source"], paths["target"] = texts[0]
+    return replace(
+        settings,
+        folder=None,
+        dataset=None,
+        source_language=languages.source,
+        target_language=languages.target,
+        **paths,
     )
 
 
@@ -167,12 +204,13 @@ def _download(file: DatasetFile, path: Path) -> None:
     try:
         with (
             atomic_write(path) as new,
-            opened(file.url) as (packed, _),
-            gzip.open(packed) as text,
+            opened(file.url) as packed,
+            gzip.open(packed.content) as text,
             new.open("wb") as copy,
         ):
             shutil.copyfileobj(text, copy)
     except (*DOWNLOAD_ERRORS, *GZIP_ERRORS) as error:
+        raise_if_disk_full(error)
         raise OptionError(
             "{name} is not in {present}, and {url} cannot be downloaded ({reason}). If this machine is "
             "offline, put the file there by hand. In training, {folder} names another folder.",
