@@ -148,6 +148,7 @@ def print_findings(data: DataSettings) -> "list[Finding]":
 def with_languages_of_initial_model(recipe: Recipe) -> Recipe:
     """An adaptation's recipe with the languages of its initial model, where it names none; others unchanged.
 
+    A new vocabulary may be in other languages.
     Raises `DragomanError` for settings of the adaptation that do not belong together.
     """
     if recipe.adaptation == AdaptationSettings():
@@ -156,7 +157,9 @@ def with_languages_of_initial_model(recipe: Recipe) -> Recipe:
 
     refuse_contradictions(recipe)
     initial_model, data = recipe.adaptation.initial_model, recipe.data
-    if initial_model is None or not initial_model.exists():  # a run does not need it any more
+    if recipe.adaptation.new_vocabulary or initial_model is None:
+        return recipe
+    if not initial_model.exists():  # a run does not need it any more
         return recipe
     initial = kept_settings(initial_model).data
     source, target = (

@@ -64,7 +64,7 @@ def refuse_unknown_tags(recipe: Recipe) -> None:
     """Raise `DragomanError` for tags of corpora that an initial model lacks."""
     adaptation = recipe.adaptation
     tags = {corpus.tag for corpus in recipe.data.corpus} - {""}
-    if adaptation.initial_model is None or not tags:
+    if adaptation.initial_model is None or adaptation.new_vocabulary or not tags:
         return
     source = Tokenizers.load(model_folder(adaptation.initial_model)).source
     for tag, ids in zip(tags, source.encode(list(tags)), strict=True):

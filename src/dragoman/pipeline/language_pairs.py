@@ -15,7 +15,7 @@ def pairs_of_model(recipe: Recipe) -> tuple[LanguagePair, ...]:
     target language of the text, and if the languages of the text are not given.
     """
     named, initial_model = recipe.data.pairs, recipe.adaptation.initial_model
-    if initial_model is None:
+    if initial_model is None or recipe.adaptation.new_vocabulary:
         return with_symbols(named)
     known = read_about(model_folder(initial_model)).pairs
     if not known:

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
-from dragoman.pipeline.adaptation.initial_model import prepare_adaptation
+from dragoman.pipeline.adaptation.initial_model import check_new_vocabulary, prepare_adaptation
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.validation_pairs import write_test, write_valid
 from dragoman.system.errors import DragomanError
@@ -61,8 +61,9 @@ def prepare(out: Path, recipe: Recipe) -> None:
             write_test(new, data, *others["test"])
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
             raise no_pairs_left(*files, statistics)
-        if recipe.adaptation.initial_model is None:
+        if recipe.adaptation.initial_model is None or recipe.adaptation.new_vocabulary:
             tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs)
+            check_new_vocabulary(recipe, tokenizers)
             write_language_pairs(new, data)
         else:
             tokenizers, files = prepare_adaptation(new, recipe, files, pair_filter)

@@ -383,7 +383,7 @@ def fit(
     if recipe.adaptation.initial_model is not None:
         from dragoman.pipeline.adaptation.initial_model import begin
 
-        context = begin(context, recipe)
+        context = begin(context, recipe, data.tokenizers)
     if recipe.data.guided_alignment is not None:
         from dragoman.pipeline.guided_alignment import guided
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.system.options import Needs, check_values, option
+from dragoman.system.options import Excludes, Needs, check_values, option
 
 ADAPTS = Needs("initial_model", "is for adapting a model")
 
@@ -19,6 +19,13 @@ class AdaptationSettings:
     """Adapt this model to the text; it is a run, or a folder written by dragoman import. Its tokenizers and
     model settings are kept; only dropout, the alignment head and the numbers of layers may
     change; layers can only be left out."""
+    new_vocabulary: bool | None = option(
+        None,
+        ADAPTS,
+        Excludes(("lora_rank", "replay", "replay_valid"), "these need the initial model's vocabulary"),
+    )
+    """Learn a vocabulary from the text, also in another language, in place of the initial model's. A token
+    that both have keeps its embedding; others begin with the mean of the tokens that they are made of."""
     peak_rate: float | None = option(None, ADAPTS, at_least=1e-9, at_most=1)
     """Highest learning rate with an initial model; --learning-rate-scale multiplies it. None is 0.0003, or
     0.002 with lora_rank, fewer layers, or a text that the initial model predicts badly."""

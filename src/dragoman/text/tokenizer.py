@@ -15,6 +15,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError, OptionError, reason
 from dragoman.system.readers import MAX_TOKENIZER, MAX_TOKENS_FILE, read_bytes, read_text
 from dragoman.text.letters import has_letter
+from dragoman.text.mixture import BYTE
 from dragoman.text.settings import TokenizerSettings, TokenKind
 from dragoman.text.words import SPACE, piece_ids, word_ids
 
@@ -23,6 +24,9 @@ UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"
 SYMBOL = re.compile("<.+>")
 CODES_SUFFIX = ".codes"  # of the file beside a SentencePiece model
 SEPARATOR = re.compile("@@( |$)")  # subword-nmt's, between the pieces of a word
+WITHIN_TEXT = b"\x1a\x04\x18\x00\x20\x00"
+"""After a SentencePiece model, this changes its normalizer_spec: a text is no beginning of a line, since
+add_dummy_prefix and remove_extra_whitespaces are false."""
 FEW_CHARACTERS = 4_000  # which are encoded without threads
 
 
@@ -200,6 +204,17 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces of ids, as they are written in the vocabulary."""
         return list(self._processor.id_to_piece(list(ids)))
+
+    def parts(self, pieces: Sequence[str]) -> list[list[int]]:
+        """The tokens that pieces of another vocabulary are made of here, by what they stand for in a text.
+
+        A byte of another vocabulary has none.
+        """
+        texts = ["" if BYTE.fullmatch(piece) else piece.replace(SPACE, " ") for piece in pieces]
+        if self.codes is not None:
+            return self.encode([text.strip(" ") for text in texts])
+        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model + WITHIN_TEXT)
+        return [processor.encode(text) for text in texts]
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of pieces. Raises `DragomanError` for one that is not in the vocabulary."""

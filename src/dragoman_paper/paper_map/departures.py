@@ -157,6 +157,7 @@ BESIDE = {
         "batch_tokens": "memory and speed",
     },
     "adaptation": {
+        "new_vocabulary": "acts with initial_model only",
         "lora_alpha": "acts with lora_rank only",
         "lora_maps": "acts with lora_rank only",
         "replay_share": "acts with replay only",

@@ -45,6 +45,8 @@ def adapted_recipe(
         initial = with_byte_lengths(initial, recorded.tokenizer)
     else:
         initial = kept_settings(initial_model)
+        if requested.adaptation.new_vocabulary:
+            initial = with_new_vocabulary(initial, requested)
     refuse_other_languages(requested.data, initial.data, initial_model)
     recipe = with_replay_in_folder(flags(overlay(initial, table, origin)))
     if recorded is None:  # a run that has begun refuses changes itself
@@ -127,6 +129,23 @@ def kept_settings(initial_model: Path) -> Recipe:
     return with_byte_lengths(Recipe(data=data, tokenizer=tokenizer, model=read_settings(folder)), tokenizer)
 
 
+def with_new_vocabulary(initial: Recipe, requested: Recipe) -> Recipe:
+    """What is kept of a parent whose child has another vocabulary: the sizes and the number of vocabularies.
+
+    Raises `DragomanError` for several pairs of languages, whose symbols are tokens of the vocabulary.
+    """
+    initial_model = requested.adaptation.initial_model
+    assert initial_model is not None
+    if read_about(model_folder(initial_model)).pairs or len(requested.data.pairs) > 1:
+        raise OptionError(
+            "{new_vocabulary} is for a model and a text of one pair of languages each; leave it out to keep "
+            "the vocabulary of the initial model in {model}.",
+            model=initial_model,
+        )
+    tokenizer = TokenizerSettings(share_vocabulary=initial.tokenizer.share_vocabulary)
+    return with_byte_lengths(Recipe(model=initial.model, tokenizer=tokenizer), requested.tokenizer)
+
+
 def refuse_other_languages(data: DataSettings, initial_data: DataSettings, initial_model: Path) -> None:
     """Raise `DragomanError` if the name of a text says another language than that of the initial model.
 
@@ -141,7 +160,8 @@ def refuse_other_languages(data: DataSettings, initial_data: DataSettings, initi
         if not is_given and is_known and not could_be_same(language, known):
             raise OptionError(
                 f"The {side} text is called {{path}}, and the {side} language of the initial model in "
-                f"{{model}} is {known}. Exchange the files, or give {{{side}_language}} {language}.",
+                f"{{model}} is {known}. Exchange the files, or give {{{side}_language}} {language}. With "
+                "{new_vocabulary} the language may be another one.",
                 path=getattr(data, side),
                 model=initial_model,
             )
@@ -153,6 +173,8 @@ def refuse_changes(recipe: Recipe, initial: Recipe, initial_model: Path) -> None
     A model may have fewer layers, except with adapters, which are exported as changes of the initial model's.
     """
     model, tokenizer = initial.model, initial.tokenizer
+    if recipe.adaptation.new_vocabulary:
+        tokenizer = replace(recipe.tokenizer, share_vocabulary=tokenizer.share_vocabulary)
     free = set(CHANGEABLE)
     if can_leave_out_layers(model) and recipe.adaptation.lora_rank is None:
         free |= {name for name in LAYERS if getattr(recipe.model, name) < getattr(model, name)}

@@ -14,6 +14,7 @@ from dragoman.model.interface import Model
 from dragoman.model.shapes.weight_shapes import weight_shapes
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.adaptation.fewer_layers import describe_layers, kept_layers, weights_of_layers
+from dragoman.pipeline.adaptation.new_vocabulary import shared_tokens, weights_of_vocabulary
 from dragoman.pipeline.adaptation.replay import prepare_replay
 from dragoman.pipeline.prepared import PreparedData, validation_batches
 from dragoman.pipeline.recipe import Recipe
@@ -87,6 +88,34 @@ def prepare_adaptation(
     if recipe.adaptation.replay or recipe.adaptation.replay_valid:
         files = prepare_replay(new, recipe, files, pair_filter, stored.tokenizers)
     return stored.tokenizers, files
+
+
+def check_new_vocabulary(recipe: Recipe, tokenizers: Tokenizers) -> None:
+    """Say how much of a new vocabulary the initial model has, if there is one.
+
+    Raises `DragomanError` for a damaged model and for parts to freeze that it does not have.
+    """
+    if not recipe.adaptation.new_vocabulary:
+        return
+    assert recipe.adaptation.initial_model is not None
+    stored = StoredModel.load(recipe.adaptation.initial_model)
+    refuse_unknown_parts(recipe, weight_shapes(recipe.model, len(tokenizers.source), len(tokenizers.target)))
+    sides = [("", stored.tokenizers.target, tokenizers.target)]
+    if tokenizers.source is not tokenizers.target:
+        sides = [
+            (" of the source", stored.tokenizers.source, tokenizers.source),
+            (" of the target", stored.tokenizers.target, tokenizers.target),
+        ]
+    shared = ", and ".join(
+        f"{shared_tokens(parent, child):,} of {counted(len(child), 'token')}{side}"
+        for side, parent, child in sides
+    )
+    logger.info(
+        f"Initial model: {recipe.adaptation.initial_model}; its settings are kept, and the embeddings of "
+        f"{shared}. Others begin with the mean of the tokens that they are made of."
+    )
+    for sentence in describe_layers(stored.settings, recipe.model):
+        logger.info(sentence)
 
 
 def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -171,18 +200,24 @@ def perplexity_before(model: Model, recipe: Recipe, data: PreparedData, world: W
 
     `model` gets the initial weights. Raises `DragomanError` if they are missing or do not fit.
     """
-    load_initial_weights(model, recipe)
+    load_initial_weights(model, recipe, data.tokenizers)
     objective = Objective.of(model, recipe.training)
     with torch.no_grad():
         return corpus_loss(objective, validation_batches(recipe, data, world), world)["perplexity"]
 
 
-def load_initial_weights(model: Model, recipe: Recipe) -> None:
-    """Give a model the weights of the initial model. Raises `DragomanError` if they do not fit."""
+def load_initial_weights(model: Model, recipe: Recipe, tokenizers: Tokenizers) -> None:
+    """Give a model, which has these tokenizers, the weights of the initial model.
+
+    Raises `DragomanError` if they do not fit.
+    """
     assert recipe.adaptation.initial_model is not None
     folder = model_folder(recipe.adaptation.initial_model)
     initial, path = read_settings(folder), folder / WEIGHTS
-    load_weights(model, weights_of_layers(load_tensors(path), initial, recipe.model), path)
+    weights = weights_of_layers(load_tensors(path), initial, recipe.model)
+    if recipe.adaptation.new_vocabulary:
+        weights = weights_of_vocabulary(weights, Tokenizers.load(folder), tokenizers)
+    load_weights(model, weights, path)
 
 
 def choose_for_adaptation(
@@ -228,7 +263,7 @@ def choose_peak_rate(recipe: Recipe, perplexity: Callable[[], float]) -> tuple[f
     return PEAK_RATE, "so that little is forgotten"
 
 
-def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
+def begin(context: TrainingContext, recipe: Recipe, tokenizers: Tokenizers) -> TrainingContext:
     """What the loop is given for an adaptation: frozen weights, the peak rate, an optimizer, a checkpoint.
 
     The checkpoint of update 0 has the initial model with its validation scores. It is the best one until
@@ -245,7 +280,7 @@ def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
         context = replace(context, make_optimizer=lambda model: LowRankAdam(model, rank, alpha, seed))
     if not checkpoints(context.folder):
         refuse_lost_checkpoints(context.folder)
-        load_initial_weights(context.model, recipe)
+        load_initial_weights(context.model, recipe, tokenizers)
         scores, samples = validate(context.model, 0, context)
         if context.world.is_main:
             log = new_log(context, -1)
