@@ -59,7 +59,7 @@ from tests.conftest import MODELS, TINY, VARIANTS, small_recipe, write_copies
 from tests.test_adapt import complete, table
 
 PIECES = TokenizerSettings(vocabulary=340)
-MARIAN = huggingface.DEFAULTS | {"model_type": "marian"}
+MARIAN = huggingface.DEFAULTS["marian"] | {"model_type": "marian"}
 
 
 def write_links(folder, lines):

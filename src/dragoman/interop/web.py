@@ -25,7 +25,7 @@ import numpy as np
 from dragoman.native.decoder import Array, Positions, padded_parameters, transformer_settings
 from dragoman.native.settings import EngineSettings
 from dragoman.native.web import web_decoder
-from dragoman.system.errors import DragomanError, NonFiniteError
+from dragoman.system.errors import NonFiniteError, OptionError
 from dragoman.translation.model_folder import StoredModel
 from dragoman.translation.segmentation import split_length
 from dragoman.translation.translator import Translator
@@ -64,9 +64,9 @@ def write(stored: StoredModel, folder: Path) -> None:
 def refuse_unsupported(stored: StoredModel) -> None:
     """Raise `DragomanError` for a vocabulary that tokenizer.js does not read."""
     if any(side.codes is not None for side in (stored.tokenizers.source, stored.tokenizers.target)):
-        raise DragomanError(
+        raise OptionError(
             "The model splits words by codes of subword-nmt, which the page does not have; train a model "
-            "with --source-tokens bpe or unigram."
+            "with bpe or unigram as {source_tokens} and {target_tokens}."
         )
 
 
