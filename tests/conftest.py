@@ -33,7 +33,7 @@ if "EMULATED" in os.environ:
     import tests.emulated  # noqa: F401  it replaces `load_library`
 
 LENIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile("untimed", deadline=None, max_examples=50, suppress_health_check=LENIENT)
+settings.register_profile("untimed", deadline=None, max_examples=30, suppress_health_check=LENIENT)
 settings.load_profile("untimed")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # Triton's interpreter, which it chooses when it is imported

@@ -159,6 +159,7 @@ def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, precision
     verify(engine, model, tokenizers, [*SOURCE, *samples(tokenizers)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [

@@ -119,6 +119,7 @@ def test_a_stream_tells_the_progress_and_ends_with_the_same_answer(server):
     assert alone.startswith("event: end\n"), "without an attribution there is no progress"
 
 
+@pytest.mark.long
 def test_an_answer_has_the_value_zeroing_that_is_asked_for(server, translator):
     status, answer = ask(server, value_zeroing=True)
     assert (status, answer["attribution"]) == (200, None)

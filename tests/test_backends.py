@@ -177,6 +177,7 @@ def test_int8_is_translated_on_the_cpu_of_a_machine_with_a_gpu(folder, monkeypat
             Translator.load(folder)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(has_gpu(), reason="with a GPU PyTorch translates")
 def test_the_command_line_imports_pytorch_only_if_it_is_needed(folder):  # noqa: F811
     code = f"""

@@ -174,6 +174,7 @@ def test_a_rows_file_is_its_recipe(row):
 # ---- a toy that is run
 
 
+@pytest.mark.long
 def test_complete_cells_are_not_trained_again(straight):
     request, tuned = straight
     files = [*request.folder.rglob("result.json"), *request.folder.rglob("measures.json")]

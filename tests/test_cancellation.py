@@ -139,6 +139,7 @@ def test_the_first_of_two_futures_ends_with_the_second_one(has_begun):
     assert len(work) == has_begun
 
 
+@pytest.mark.long
 def test_the_second_of_two_futures_can_end_after_it_has_begun():
     words = ["word"] * 2000
     text = "<b>" * 20_000 + " ".join(words) + "</b>" * 20_000

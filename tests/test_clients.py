@@ -151,6 +151,7 @@ def test_deep_translator_for_libretranslate(address, keyed, expected):
         LibreTranslator(api_key="wrong", custom_url=url + "/").translate(TEXT)
 
 
+@pytest.mark.long
 def test_libretranslate_aio(address, keyed, expected):
     with libretranslate_aio.LibreTranslate(address, timeout=MAX_SECONDS) as client:
         one = client.translate(TEXT, "en", "de")

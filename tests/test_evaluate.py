@@ -74,6 +74,7 @@ def test_scores_are_sacrebleus_of_the_written_files(evaluated):
     assert f"{exchanged:.2f}" != f"{bleu:.2f}"
 
 
+@pytest.mark.long
 def test_the_comparison_is_sacrebleus_of_the_written_files(evaluated):
     folder, printed = evaluated
     options = ["-m", "bleu", "chrf", "ter", "--paired-bs", "--width", "2", "-f", "text"]

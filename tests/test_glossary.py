@@ -276,6 +276,7 @@ def test_translations_have_their_terms_and_others_do_not_change(folder, native):
             assert translator.n_best(LINES, SEARCH, glossary) == with_terms or not native
 
 
+@pytest.mark.long
 def test_both_backends_use_terms_alike(folder):  # noqa: F811
     glossary = Glossary([Term("dogs", "bike"), Term("Schnee", "dogs play"), Term("man", "kalt")], NO_FORMS)
     for beam_size in (1, 2, 4):

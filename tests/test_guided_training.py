@@ -400,6 +400,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_without_the_file(tmp_path):
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
+@pytest.mark.long
 def test_a_weight_of_zero_trains_the_ordinary_model(tmp_path):
     """And a compressed alignment is read as the plain one."""
     short = {"updates": 6, "warmup_steps": 3, "validate_every": 6, "checkpoint_every": 6, "average": 1}
@@ -470,6 +471,7 @@ def test_the_alignment_head_is_read_where_no_head_is_asked_for():
         select_head(weights, None, None, 5)
 
 
+@pytest.mark.long
 def test_an_inspection_and_lines_of_json_have_the_head_too(mirrored, tmp_path, monkeypatch, capfdbinary):
     translator = Translator.load(mirrored / "run")
     found = inspect(translator, "amber birch cedar delta")

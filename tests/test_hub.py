@@ -96,6 +96,7 @@ def use(monkeypatch, tmp_path):
     return at
 
 
+@pytest.mark.long
 def test_a_model_is_loaded_by_its_name_as_from_its_folder(tmp_path, use):
     from tests.test_huggingface import marian
 

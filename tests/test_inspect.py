@@ -116,6 +116,7 @@ def test_a_picture_can_be_png(inspect, tmp_path):
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_all_views_are_one_file(inspect, tmp_path):
     assert inspect("--out", tmp_path / "report.html")[0] == 0
     assert "Content-Security-Policy" in (tmp_path / "report.html").read_text()

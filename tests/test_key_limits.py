@@ -117,6 +117,7 @@ def test_wrong_limits_are_refused_with_the_key_and_the_name(tmp_path, entry, mes
         Keys.load(tmp_path / "keys.toml")
 
 
+@pytest.mark.long
 @given(
     st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True),
     st.lists(st.sampled_from(["en-de", "de-en", "fr-en"]), max_size=2),

@@ -114,6 +114,7 @@ def test_complete_cells_are_not_trained_again_and_more_sizes_are(straight):
         run_curves(request, (100, 150))
 
 
+@pytest.mark.long
 def test_the_page_has_every_size_and_what_was_not_run(straight):
     request, points = straight
     page = (request.folder / "table.md").read_text()

@@ -112,6 +112,7 @@ def test_they_are_those_of_an_oracle_that_sorts_all_activations(translator, toke
             check_neuron(tokens[layer.side], layer, one, 4)
 
 
+@pytest.mark.long
 def test_all_tokens_of_a_neuron_have_no_padding_and_no_activation_of_0(translator, tokens):
     for neuron in (1, 7):
         found = neuron_samples(translator, TEXTS, SETTINGS, layer=1, neuron=neuron, samples=ALL)

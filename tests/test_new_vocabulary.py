@@ -54,7 +54,7 @@ def random_weights(model: ModelSettings, vocabularies: Tokenizers):
     return {name: torch.randn(shape) for name, shape in shapes.items()}
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(tokenizers(), tokenizers())
 def test_a_token_keeps_its_row_or_has_the_mean_of_what_it_is_made_of(parent, child):
     model = ModelSettings(d_model=WIDTH, d_ff=4, heads=1, encoder_layers=1, decoder_layers=1, tied="all")
@@ -86,6 +86,7 @@ def test_a_piece_within_a_word_is_no_beginning_of_one():
     assert ["".join(parent.pieces(ids)) for ids in parts] == ["▁abab", "abab", "▁", "bca"]
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(tokenizers(), tokenizers(), st.sampled_from(["none", "target"]), st.booleans())
 def test_the_vocabulary_of_the_parent_itself_changes_nothing(source, target, tied, has_bias):

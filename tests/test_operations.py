@@ -351,6 +351,7 @@ def check_storm(run, seconds, tolerance):
         assert client.post(V1, json={"text": "amber"}).status_code == 200
 
 
+@pytest.mark.long
 def test_more_than_the_server_can_do_gets_429(run):
     check_storm(run, 1.5, 1.1)
 
@@ -792,6 +793,7 @@ def test_the_sentences_of_a_stream_share_the_constraints_of_their_request(traine
     assert prepared[0].constraints is prepared[2].constraints
 
 
+@pytest.mark.long
 def test_sentences_with_addresses_keep_them_and_others_are_split(server):
     text = "see https://example.org/a?b=1 amber birch.\n" + "amber birch cedar " * 20
     with server.client() as client:

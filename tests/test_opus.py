@@ -418,6 +418,7 @@ def test_datasets_stand_beside_local_text(opus, tmp_path):
     assert (one.corpus, one.languages) == ((), Languages("de", "en"))
 
 
+@pytest.mark.long
 def test_a_model_is_trained_on_local_text_and_on_datasets(opus, tmp_path, command_line):
     for side in ("en", "de"):
         (tmp_path / f"own.{side}").write_text("".join(f"{side} own {n}\n" for n in range(40)))

@@ -69,7 +69,6 @@ def test_lines_in_capitals_are_those_without_small_letters_and_only_they_become_
     assert evaluate(held, "inSmallLetters", [["A DOG. IT RUNS."]]) == ["A dog. It runs."]
 
 
-@pytest.mark.short_form
 def test_a_loop_is_cut_and_nothing_else(held):  # noqa: F811
     random = Random(0)
     words = ["der", "alte", "Garten", "ist", "schön", "ein", "Fluss", "heute"]
@@ -98,7 +97,6 @@ def test_a_loop_is_cut_and_nothing_else(held):  # noqa: F811
     )
 
 
-@pytest.mark.short_form
 def test_what_the_model_cannot_read_is_said_before_it_is_translated(held):  # noqa: F811
     page = held.page
     notices = "() => [...document.querySelectorAll('.source .notice')].map((one) => one.textContent.trim())"

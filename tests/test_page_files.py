@@ -206,7 +206,6 @@ def check_files(files: list[dict], server: HeldServer) -> None:
                 assert action == f"Download {stem}.{document.answer['target']}.md"
 
 
-@pytest.mark.short_form
 def test_files_are_dropped_or_chosen_and_their_names_are_text(server):
     held = server.held
     page = held.page

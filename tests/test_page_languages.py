@@ -112,7 +112,6 @@ def test_all_words_of_the_page_are_messages(held):  # noqa: F811
     assert page.evaluate(UNTRANSLATED) == []
 
 
-@pytest.mark.short_form
 def test_the_page_speaks_the_language_that_was_chosen_and_arabic_from_the_right(held):  # noqa: F811
     page = held.page
     page.click("#terms")

@@ -8,8 +8,6 @@ import json
 from itertools import chain
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
-
 from tests.browser import browser  # noqa: F401
 from tests.held_page import HeldPage
 from tests.page_server import GLOSSARIES
@@ -70,7 +68,6 @@ def test_there_is_no_menu_where_the_server_has_no_glossary(unopened, page_url): 
     assert names(held.sent()[-1]) == {"terms": [["hello", "Servus"]]}
 
 
-@pytest.mark.short_form
 def test_all_that_is_asked_about_a_translation_names_its_terms(held):  # noqa: F811
     """But for the scores of a sentence that was chosen, which is not to become another one. Which terms it
     uses is not known.
@@ -329,7 +326,6 @@ STORED = [
 ]
 
 
-@pytest.mark.short_form
 def test_what_other_programs_have_stored_is_no_term(held):  # noqa: F811
     """A term of the reader takes its place."""
     found = held.page.evaluate(

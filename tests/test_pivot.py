@@ -57,6 +57,7 @@ def app(models):
 # ---- texts
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(
     st.lists(SENTENCES, min_size=1, max_size=4),

@@ -108,6 +108,7 @@ decoder_layers = 1
 """
 
 
+@pytest.mark.long
 def test_a_recipe_of_ones_own_overrides_all_but_the_folder(tmp_path, command_line, monkeypatch):
     words = dict(list(read_dictionary().items())[:300])
     monkeypatch.setattr(quickstart, "read_dictionary", lambda: words)

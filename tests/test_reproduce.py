@@ -189,6 +189,7 @@ def test_the_settings_of_recorded_results_are_known_today():
         assert overlay(Recipe(), table, str(path)).training.updates
 
 
+@pytest.mark.long
 def test_the_page_has_means_spreads_differences_and_verdicts(straight):
     request, results = straight
     page = (request.folder / "table.md").read_text()

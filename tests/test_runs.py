@@ -323,6 +323,7 @@ def test_doctor_says_which_text_of_a_folder_is_the_source(tmp_path, command_line
     assert f"The source is {source}, the target {target}; --source-language sets the source." in err
 
 
+@pytest.mark.long
 def test_from_the_command_line(folder, command_line):
     def dragoman(*arguments):
         return CompletedProcess(arguments, *command_line(*arguments))

@@ -394,6 +394,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(copied, messages):
 # ---- memory
 
 
+@pytest.mark.long
 def test_out_of_memory_batches_are_cut_and_the_gradient_is_the_same(tmp_path):
     recipe, _ = prepared_run(tmp_path, "short")
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))

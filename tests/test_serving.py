@@ -238,6 +238,7 @@ def test_paragraphs_come_back_as_they_were(client, translator):
         assert answer["text"][each["start"] : each["end"]] == each["text"]
 
 
+@pytest.mark.long
 def test_a_stream_has_the_same_answer_and_pieces_that_join_to_it(client):
     request = {"text": " ".join(WORDS * 3) + "\n\nbirch. cedar", "alignment": True, "attention": True}
     answer = client.post(V1, json=request).json()

@@ -218,6 +218,7 @@ def test_the_page_has_a_row_for_each_layer_type():
         assert growth(fitted["n"], fitted["d"]) in line
 
 
+@pytest.mark.long
 def test_the_command_writes_page_and_numbers(tmp_path, monkeypatch, capsys):
     for name, sizes in (("POSITIONS", (16, 32)), ("WIDTHS", (16, 32)), ("DISTANCES", (8, 16))):
         monkeypatch.setattr(table1, f"QUICK_{name}", sizes)

@@ -77,6 +77,7 @@ def test_without_tags_the_parts_of_speech_alone_are_lost(tree):
     assert (restored.words, restored.constituents) == (tree.words, tree.constituents)
 
 
+@pytest.mark.long
 @given(trees())
 def test_reading_is_the_inverse_of_writing(tree):
     assert read_tree(str(tree)) == tree

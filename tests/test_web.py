@@ -102,7 +102,7 @@ def ask(page) -> Callable:
 
 
 @NEEDS_NODE
-@pytest.mark.short_form(4)
+@pytest.mark.short_form(2)
 @pytest.mark.parametrize("name", VOCABULARIES)
 def test_ids_and_texts_are_those_of_sentencepiece(name, ask):
     tokenizer = Tokenizer.train(SOURCE * 5, name.partition(",")[0], VOCABULARIES[name], 350, ("<2de>",))
