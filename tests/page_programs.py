@@ -31,7 +31,7 @@ from dragoman.cli import main as cli
 ROOT = Path(__file__).parents[1]
 SERVER = Path("server.json")  # the process and the address of the current server
 STEPS = ["--updates", "3"]
-SIZES = ["--d-model", "16", "--encoder-layers", "2", "--decoder-layers", "2", "--vocabulary", "320"]
+SIZES = ["--d-model", "16", "--encoder-layers", "2", "--decoder-layers", "2", "--vocabulary", "400"]
 TRANSFORMER_SIZES = ["--d-ff", "40", "--heads", "4"]
 QUICKSTART = """\
 [model]
