@@ -22,6 +22,7 @@ import pytest
 
 from tests import page_programs
 from tests.conftest import MAX_SECONDS, write_copies
+from tests.office_files import word_file
 from tests.page_programs import SERVER, write_scripts
 from tests.test_docs import DOCS, FENCE, GENERATED, ROOT, TEXTS, blocks, commands, generated, parse
 
@@ -238,6 +239,9 @@ def write_texts(folder: Path) -> None:
     shutil.copy(folder / "new.de", folder / "mono.de")
     (folder / "more.de").write_text("AMBER BIRCH\nCEDAR\n")
     (folder / "page.html").write_text("<p>amber birch</p>")
+    (folder / "report.docx").write_bytes(word_file("<w:p><w:r><w:t>amber birch</w:t></w:r></w:p>"))
+    (folder / "messages.po").write_text('msgid ""\nmsgstr ""\n\nmsgid "amber birch"\nmsgstr ""\n')
+    (folder / "film.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\namber birch\n")
     train, valid, test = (pairs_of(folder / name) for name in ("train", "valid", "test"))
     spelt = (f"{one}\t{' '.join(one.upper())}\n" for one in map("word{}".format, range(100)))
     (folder / "words.tsv").write_text("".join(spelt))
