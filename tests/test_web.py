@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,14 +21,14 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.interop.export import export
-from dragoman.interop.web import BYTES, BYTES_AND_RESTS, copy_page, rounded
+from dragoman.interop.web import BYTES, BYTES_AND_RESTS, copy_page, rounded, write
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.native.web import COMPILER, PACKAGED, compile_web
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import save_model
+from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
 from tests.browser import browser  # noqa: F401
 from tests.test_huggingface import SIZES, SOURCE, ours
 
@@ -217,6 +218,16 @@ def test_without_a_compiled_decoder_and_a_compiler_a_sentence_says_what_to_do(tr
     with pytest.raises(DragomanError, match="neither a compiled decoder for browsers nor em"):
         export(trained / "run", "web", tmp_path / "site")
     assert not (tmp_path / "site").exists()
+
+
+def test_a_model_whose_words_are_cut_by_codes_is_refused(trained, tmp_path):
+    stored = StoredModel.load(trained / "run")
+    plain = stored.tokenizers.source
+    coded = Tokenizer(plain.model, "#version: 0.2\na b\n")
+    for sides in (Tokenizers(coded, coded), Tokenizers(coded, plain), Tokenizers(plain, coded)):
+        with pytest.raises(DragomanError, match="codes of subword-nmt, which the page does not have"):
+            write(replace(stored, tokenizers=sides), tmp_path)
+    assert not [*tmp_path.iterdir()]
 
 
 class Files(SimpleHTTPRequestHandler):

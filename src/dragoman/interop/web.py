@@ -128,9 +128,10 @@ def parameters(stored: StoredModel, positions: int) -> Iterator[tuple[str, Array
 
 
 def rounded(matrix: Array, kind: int) -> list[Array]:
-    """The scale of each row of a matrix, its integers, and their rests in units of 2⁻¹⁶ if the kind has them.
+    """The scales [R 1] of a matrix [R C], its integers [R C], and, if the kind has them, their rests [R C].
 
-    Oracle: Int8::pack_row of native/gemm.h. Raises `DragomanError` for numbers that are not finite.
+    Rests are in units of 2⁻¹⁶. Oracle: Int8::pack_row of native/gemm.h. Raises `DragomanError` for numbers
+    that are not finite.
     """
     if not np.isfinite(matrix).all():
         raise NonFiniteError

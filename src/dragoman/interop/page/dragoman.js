@@ -178,7 +178,7 @@ function bestSplit(pieces, first, last) {
   const places = all.filter((place) => !isInside(pieces[place]));
   const words = places.filter((place) => pieces[place].startsWith(SPACE));
   const pauses = places.filter((place) => 2 * (place - first) >= last - first && isPause(pieces, place));
-  return [pauses, words, places, [last]].find((found) => found.length).at(-1);
+  return [pauses, words, places, [last]].find((candidates) => candidates.length).at(-1);
 }
 
 function isPause(pieces, place) {

@@ -191,10 +191,10 @@ export class Tokenizer {
   /** Characters, and symbols in one. */
   #characters(text) {
     if (!this.#symbols.length) return [...text];
-    const found = [];
-    for (let place = 0; place < text.length; place += found.at(-1).length)
-      found.push(this.#symbolAt(text.slice(place)) ?? String.fromCodePoint(text.codePointAt(place)));
-    return found;
+    const characters = [];
+    for (let place = 0; place < text.length; place += characters.at(-1).length)
+      characters.push(this.#symbolAt(text.slice(place)) ?? String.fromCodePoint(text.codePointAt(place)));
+    return characters;
   }
 
   /** The pieces of the highest score in sum (Viterbi), in float32 where SentencePiece has it. */
@@ -220,10 +220,10 @@ export class Tokenizer {
       }
       if (!hasOne) offer(start, start + 1, Math.fround(before + unknownScore));
     }
-    const found = [];
+    const pieces = [];
     for (let end = characters.length; end > 0; end = best[end].start)
-      found.push(characters.slice(best[end].start, end).join(""));
-    return found.reverse();
+      pieces.push(characters.slice(best[end].start, end).join(""));
+    return pieces.reverse();
   }
 
   /** Adjacent parts are joined as long as a piece of the vocabulary results, of the highest score first. */

@@ -20,7 +20,10 @@ SOURCE, TARGET = "source_embedding.", ("target_embedding.", "output.", "output_b
 def weights_of_vocabulary(
     weights: Mapping[str, Tensor], parent: Tokenizers, child: Tokenizers
 ) -> dict[str, Tensor]:
-    """The weights of a model for the child's vocabularies, from those for the parent's."""
+    """The weights of a model for the child's vocabularies, from those for the parent's.
+
+    Those with a row for each token, [V D] or [V], get the child's V; others are the parent's.
+    """
     source = parent_tokens(parent.source, child.source)
     target = source if is_shared(parent, child) else parent_tokens(parent.target, child.target)
     result = dict(weights)
@@ -50,7 +53,10 @@ def parent_tokens(parent: Tokenizer, child: Tokenizer) -> list[list[int]]:
 
 
 def mean_rows(weight: Tensor, tokens: Sequence[Sequence[int]]) -> Tensor:
-    """The mean of some rows for each new row; a single row is copied as it is."""
+    """The means [W D] of rows of a weight [V D], or [W] of [V], for the W tokens of a new vocabulary.
+
+    `tokens` are the rows of each mean; a single row is copied as it is.
+    """
     return torch.stack([weight[ids[0]] if len(ids) == 1 else weight[list(ids)].mean(0) for ids in tokens])
 
 

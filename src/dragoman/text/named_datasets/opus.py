@@ -95,16 +95,16 @@ def packages(name: OpusName) -> list[Package]:
     else:
         query["preprocessing"] = FORMS[0]
     try:
-        found = [package for entry in ask(query) if (package := package_of(entry, name)) is not None]
-        if not found:
+        offers = [offer for entry in ask(query) if (offer := package_of(entry, name)) is not None]
+        if not offers:
             raise nothing_found(name)
     except DOWNLOAD_ERRORS as error:
         raise DragomanError(
             f"{name}: {API} cannot be reached ({reason(error)}). Without a network, `dragoman train "
             f"--dataset` and `dragoman data` find corpora that are in their folder already."
         ) from error
-    best = min((form for form, _ in found), key=FORMS.index)
-    return sorted((package for form, package in found if form == best), key=lambda each: str(each.name))
+    best = min((form for form, _ in offers), key=FORMS.index)
+    return sorted((package for form, package in offers if form == best), key=lambda each: str(each.name))
 
 
 def package_of(entry: Any, name: OpusName) -> tuple[str, Package] | None:
