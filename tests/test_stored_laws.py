@@ -190,6 +190,24 @@ def test_changes_of_several_processes_at_once_are_all_kept(tmp_path):
     assert {term.source for term in processes[0].terms(made)[PAIR]} == {f"a{number}" for number in range(24)}
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_glossary_that_another_process_changes_while_it_is_looked_for_is_found(tmp_path, by_name):
+    one, other = (Glossaries(ServerSettings(glossaries=tmp_path), [PAIR]) for _ in range(2))
+    made = one.create("A", {PAIR: []}, None)
+    refresh = one.refresh
+
+    def change(target):
+        other.change(made.id, None, lambda _: {PAIR: [Term("a", target)]})
+
+    def refresh_before_a_change():
+        refresh()
+        change("yyy")
+
+    change("xx")
+    one.refresh = refresh_before_a_change
+    assert one.find("A" if by_name else made.id, None).id == made.id
+
+
 def test_glossaries_in_memory_are_bounded_and_the_latest_is_one_of_them(tmp_path, monkeypatch):
     monkeypatch.setattr(glossaries, "MAX_BUILT", 5)
     served = Glossaries(ServerSettings(glossaries=tmp_path), [PAIR])

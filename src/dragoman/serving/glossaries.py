@@ -154,21 +154,21 @@ class Glossaries:
 
         Raises `ApiError` 400 for a name that several glossaries have.
         """
+        named = self._named(name, owner)
+        return None if any(stamp_of(one.path) != one.stamp for one in named) else only(named, name)
+
+    def _named(self, name: str, owner: str | None) -> list[ServedGlossary]:
+        """The glossaries in memory with an id or a name that the owner sees."""
         served = self._served.get(name)
-        if served is None or not (served.is_read_only or served.owner == owner):
-            named = [one for one in self._served.values() if (one.name, one.owner) == (name, owner)]
-            if any(stamp_of(one.path) != one.stamp for one in named):
-                return None
-            if len(named) > 1:
-                raise ApiError(400, f"{len(named)} glossaries are named {shown(name)}; give the id of one.")
-            served = named[0] if named else None
-        return served if served is not None and stamp_of(served.path) == served.stamp else None
+        if served is not None and (served.is_read_only or served.owner == owner):
+            return [served]
+        return [one for one in self._served.values() if (one.name, one.owner) == (name, owner)]
 
     def find(self, name: str, owner: str | None) -> ServedGlossary:
         """The glossary of an id or a name. Raises `ApiError`: 404 if the owner sees none, 400 as `known`."""
         if (served := self.known(name, owner)) is None:
             self.refresh()
-            served = self.known(name, owner)
+            served = only(self._named(name, owner), name)  # another process may have changed it since
         if served is None:
             explanation = (
                 "This server was started without --glossaries."
@@ -393,6 +393,13 @@ class Glossaries:
                     "allowed; divide it, or give a larger --max-glossary-terms."
                 )
         return {pair: pair_terms for pair, pair_terms in terms.items() if pair_terms}
+
+
+def only(named: Sequence[ServedGlossary], name: str) -> ServedGlossary | None:
+    """The glossary of this name, if there is one. Raises `ApiError` 400 for several."""
+    if len(named) > 1:
+        raise ApiError(400, f"{len(named)} glossaries are named {shown(name)}; give the id of one.")
+    return named[0] if named else None
 
 
 def keys_of(dictionaries: Sequence[ServedDictionary]) -> tuple[DictionaryKey, ...]:
